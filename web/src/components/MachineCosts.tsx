@@ -16,7 +16,12 @@ type Line = Schema['CostLine'];
 /** What the machines cost in a month by the cost book, and tokens and answers of that. What is not known is shown as unknown, and so is what follows from it. */
 export function MachineCosts({ month }: { month: string }) {
   const { t } = useTranslation();
-  const report = useQuery({ queryKey: ['cost-report', month], queryFn: () => call(api.GET('/cost-report', { params: { query: { month } } })), retry: false });
+  const report = useQuery({
+    queryKey: ['cost-report', month],
+    queryFn: ({ signal }) => call(api.GET('/cost-report', { params: { query: { month } }, signal })),
+    retry: (failures, error) => failures < 6 && toApiError(error).code === 'concurrency_limit_exceeded', // a server makes one at a time
+    retryDelay: 10_000,
+  });
   const r = report.data?.after;
   return (
     <Panel title={t('costs.machines')}>
@@ -53,7 +58,7 @@ function EngineCosts({ engine: e, currency }: { engine: Engine; currency: string
     [t('costs.tokensPerUnit', { currency }), e.tokens_per_unit === undefined ? t('costs.unknown') : rate(e.tokens_per_unit, language)],
     [t('costs.utilisation'), ratio(e.utilisation)],
     [t('costs.margin'), ratio(e.margin)],
-    [t('costs.answered'), t('costs.answeredOf', { answered: count(e.answered, language), good: count(e.good, language), untimed: count(e.untimed, language) })],
+    [t('costs.answered'), t('costs.answeredOf', { answered: count(e.answered, language), good: count(e.good, language), untimed: count(e.untimed, language), repeated: count(e.repeated, language) })],
   ];
   const total = { kind: 'total', nano: e.total_nano, at_least_nano: e.at_least_nano } as unknown as Line;
   return (

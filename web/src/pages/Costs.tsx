@@ -16,6 +16,7 @@ import { type Bar, type BarRow, barRows, barTotal, type CostMeasure, costMeasure
 import { carbon, count, energy, exactJoules, exactNano, money, rate } from '../lib/format';
 import { useTenants } from '../lib/levels';
 import { useMay, useMe } from '../lib/me';
+import { useTurns } from '../lib/turns';
 import { useFilters } from '../lib/url';
 
 const Chart = lazy(() => import('../components/Chart').then((m) => ({ default: m.Chart })));
@@ -40,10 +41,11 @@ export default function Costs() {
     : Array.from({ length: monthsShown }, (_, i) => dayjs(`${filters.month}-01`).subtract(monthsShown - 1 - i, 'month').format('YYYY-MM')).map((month) => ({ name: month, month, tenant: me.tenant }));
   const factor = filters.factor || undefined;
   const pue = Number(filters.pue) || 1;
+  const inTurn = useTurns(); // each sums the usage of a month
   const reports = useQueries({
     queries: wanted.map(({ month, tenant }) => ({
       queryKey: ['energy-report', month, tenant, factor, pue],
-      queryFn: () => call(api.GET('/energy-report', { params: { query: { month, tenant, factor, pue } } })),
+      queryFn: ({ signal }: { signal: AbortSignal }) => inTurn(signal, () => call(api.GET('/energy-report', { params: { query: { month, tenant, factor, pue } }, signal }))),
       retry: false,
     })),
   });
@@ -55,16 +57,17 @@ export default function Costs() {
   const option = useMemo(() => stackOption(bars, measure, currency, language), [state]);
   const total = barTotal(bars);
   const unknown = (known: number | undefined, text: (n: number) => string) => (known === undefined ? t('costs.unknown') : text(known));
+  const part = (r: BarRow, known: number | undefined, text: (n: number) => string) => unknown(known, (n) => (r.unknown_requests ? t('costs.atLeast', { amount: text(n) }) : text(n)));
   const columns: Column<BarRow>[] = [
     { key: 'bar', title: byTenant ? label('dimension', 'tenant') : t('costs.month'), render: (r) => r.bar || t('usage.total'), csv: (r) => r.bar },
     { key: 'model', title: t('usage.model'), render: (r) => r.model, csv: (r) => r.model },
     { key: 'requests', title: t('usage.requests'), align: 'right', render: (r) => count(r.requests, language), csv: (r) => r.requests },
     { key: 'output', title: t('usage.completion_tokens'), align: 'right', render: (r) => count(r.output_tokens, language), csv: (r) => r.output_tokens },
     { key: 'cost', title: t('usage.cost'), align: 'right', render: (r) => <span title={`${exactNano(r.cost_nano)} ${currency}`}>{money(r.cost_nano, currency, language)}</span>, csv: (r) => exactNano(r.cost_nano) },
-    { key: 'energy', title: t('usage.energyUnit'), align: 'right', render: (r) => unknown(r.energy_uj, (n) => energy(n, language)), csv: (r) => (r.energy_uj === undefined ? '' : exactJoules(r.energy_uj)) },
+    { key: 'energy', title: t('usage.energyUnit'), align: 'right', render: (r) => part(r, r.energy_uj, (n) => energy(n, language)), csv: (r) => (r.energy_uj === undefined ? '' : exactJoules(r.energy_uj)) },
     { key: 'per1000', title: t('costs.per1000'), align: 'right', render: (r) => unknown(r.joules_per_1000_tokens, (n) => rate(n, language)), csv: (r) => r.joules_per_1000_tokens ?? '' },
     { key: 'eops', title: t('costs.eops'), align: 'right', render: (r) => unknown(r.tokens_per_joule, (n) => rate(n, language)), csv: (r) => r.tokens_per_joule ?? '' },
-    { key: 'carbon', title: t('costs.carbon'), align: 'right', render: (r) => unknown(r.location_ug, (n) => carbon(n, language)), csv: (r) => (r.location_ug === undefined ? '' : exactJoules(r.location_ug)) },
+    { key: 'carbon', title: t('costs.carbon'), align: 'right', render: (r) => part(r, r.location_ug, (n) => carbon(n, language)), csv: (r) => (r.location_ug === undefined ? '' : exactJoules(r.location_ug)) },
     { key: 'method', title: t('usage.method'), render: (r) => label('method', r.method), csv: (r) => r.method },
   ];
   const used = bars.find((b) => b.report?.factor)?.report?.factor;

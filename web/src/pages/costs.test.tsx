@@ -5,6 +5,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vite
 import type { Schema } from '../api/client';
 import { MachineCosts } from '../components/MachineCosts';
 import { RequestBill } from '../components/RequestBill';
+import { session } from '../api/session';
 import { setUpLanguage } from '../i18n';
 import { barRows, barTotal, measured, stackOption } from '../lib/cost-chart';
 import { exactNano } from '../lib/format';
@@ -79,9 +80,29 @@ describe('Cost and energy', () => {
     await screen.findByText(/No cost book was effective/);
   });
 
+  it('asks for one report after the other, and for a total says that some is not known', async () => {
+    const asked: string[] = [];
+    let running = 0;
+    let most = 0;
+    vi.spyOn(session, 'fetch').mockImplementation(async (request) => {
+      const url = new URL(request.url);
+      if (!url.pathname.endsWith('/energy-report')) return json(200, { items: [] });
+      most = Math.max(most, ++running);
+      await new Promise((r) => setTimeout(r));
+      running--;
+      asked.push(url.searchParams.get('month')!);
+      return answers['GET /energy-report']({ query: url.searchParams });
+    });
+    signIn({ permissions: ['usage.read'] });
+    show(<Costs />);
+    const table = await screen.findByRole('group', { name: 'Cost and energy' });
+    await waitFor(() => expect(within(table).getAllByText('unknown, at least 2.5 J')).toHaveLength(1));
+    expect([asked.length, asked.at(-1), most]).toEqual([6, month, 1]);
+  });
+
   it('shows what machines cost, and what of it is not known', async () => {
     const engine: Schema['CostEngine'] = {
-      name: 'rack-a', models: ['glm'], requests: 3, answered: 3, good: 2, untimed: 0, prompt_tokens: 1, cached_tokens: 0, completion_tokens: 2, energy_uj: 0, energy_method: '', at_least_nano: 7_000_000_000,
+      name: 'rack-a', models: ['glm'], requests: 4, repeated: 1, repeated_tokens: 9, answered: 3, good: 2, untimed: 0, prompt_tokens: 1, cached_tokens: 0, completion_tokens: 2, energy_uj: 0, energy_method: '', at_least_nano: 7_000_000_000,
       lines: [{ kind: 'rent', nano: 7_000_000_000, at_least_nano: 7_000_000_000, basis: 'declared' }, { kind: 'power_idle', at_least_nano: 0, missing: 'idle_watts' }],
       assumptions: [{ name: 'machines', value: '2', source: 'inventory 14', date: '2026-09-05' }],
     };
@@ -94,6 +115,7 @@ describe('Cost and energy', () => {
     within(part).getByText('unknown, at least ¥7.00');
     within(part).getByText('inventory 14');
     screen.getByText(/has the model m3/);
+    within(part).getByText('3, 2 in time, 0 not known; 1 more were given again');
   });
 });
 
