@@ -158,13 +158,13 @@ func (l *Ledger) price(tx *gorm.DB, s *statement.Statement) error {
 	books := map[string]*price.Book{}
 	s.Books = []statement.Book{}
 	for _, r := range rows {
+		s.Currency = cmp.Or(s.Currency, r.Currency)
+		if !slices.ContainsFunc(s.Usage, func(u statement.Usage) bool { return strings.TrimSuffix(u.Book, batchPrices) == bookName(r.Version) }) {
+			continue
+		}
 		b, err := price.Parse([]byte(r.Document))
 		if err != nil {
 			return fmt.Errorf("stored price book %s: %w", bookName(r.Version), err)
-		}
-		s.Currency = cmp.Or(s.Currency, b.Currency)
-		if !slices.ContainsFunc(s.Usage, func(u statement.Usage) bool { return strings.TrimSuffix(u.Book, batchPrices) == bookName(r.Version) }) {
-			continue
 		}
 		books[bookName(r.Version)] = b
 		s.Books = append(s.Books, statement.Book{Version: bookName(r.Version), Digest: r.Digest, EffectiveFrom: time.UnixMicro(r.EffectiveFrom).UTC()})

@@ -5,7 +5,8 @@
 // to 10⁻⁹ currency unit.
 //
 // Unknown is never zero: a figure that is not declared or not measured makes its line unknown, and with it the total and all that follows from it.
-// What is known is then a least amount. Who means zero declares zero.
+// What is known is then a least amount. Who means zero declares zero. Energy that nobody meters can be declared for a request, and is not asked for in hours
+// whose power costs nothing.
 package cost
 
 import (
