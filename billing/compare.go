@@ -45,6 +45,9 @@ func Differences(db *gorm.DB, want []Usage) (map[string]string, error) {
 // differing names the columns that differ, but for the time of recording, and the organisation, which was looked up then: no record has it.
 func differenceQuery(have, should usageRow) []string {
 	should.RecordedAt, should.Organisation, should.once = have.RecordedAt, have.Organisation, have.once
+	if have.Total == 0 && have.FirstToken == 0 { // recorded before the books had times
+		should.FirstToken, should.Total = have.FirstToken, have.Total
+	}
 	var out []string
 	h, s := reflect.ValueOf(have), reflect.ValueOf(should)
 	for i := range h.NumField() {

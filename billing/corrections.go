@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -18,7 +19,7 @@ import (
 type Correction struct {
 	Tenant  string
 	Month   string // that it is about, such as 2026-09; or
-	Request string // that it is about, whose model and key it gets
+	Request string // that it is about, whose model and key it gets, and whose month where none is given
 	Amount  Money  // what more is to be paid; below 0: less
 	Reason  string
 	Actor   string
@@ -68,6 +69,10 @@ func (l *Ledger) Correct(ctx context.Context, c Correction) (statement.Correctio
 	if !ok {
 		return statement.Correction{}, unavailable(fmt.Errorf("no price book is in force at %s, and so no currency", now.UTC().Format(time.RFC3339)))
 	}
+	zone, err := time.LoadLocation(l.cfg.Zone)
+	if err != nil {
+		return statement.Correction{}, fmt.Errorf("zone of statements: %w", err)
+	}
 	row := correctionRow{
 		ID: uuid.Must(uuid.NewV7()).String(), Tenant: c.Tenant, At: now.UnixMicro(), Month: c.Month, Request: c.Request, Amount: int64(c.Amount),
 		Currency: book.Currency, Reason: strings.TrimSpace(c.Reason), Actor: c.Actor,
@@ -75,13 +80,13 @@ func (l *Ledger) Correct(ctx context.Context, c Correction) (statement.Correctio
 	err = l.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if c.Request != "" {
 			var of []usageRow
-			if err := tx.Select("model", "api_key").Where("request = ? AND tenant = ?", c.Request, c.Tenant).Limit(1).Find(&of).Error; err != nil {
+			if err := tx.Select("model", "api_key", "at").Where("request = ? AND tenant = ?", c.Request, c.Tenant).Limit(1).Find(&of).Error; err != nil {
 				return err
 			}
 			if len(of) == 0 {
 				return fault.New(fault.CodeNotFound, fault.Say("thing.billed_request"), c.Request)
 			}
-			row.Model, row.Key = of[0].Model, of[0].Key
+			row.Model, row.Key, row.Month = of[0].Model, of[0].Key, cmp.Or(row.Month, Month.id(time.UnixMicro(of[0].At), zone))
 		}
 		return tx.Create(&row).Error
 	})

@@ -89,6 +89,8 @@ type Ledger struct {
 	owner   string // this process; differs at every start
 	terms   *snapshot.Snapshot[*terms]
 
+	reporting sync.Mutex // held while costs are reported
+
 	mu      sync.Mutex
 	open    map[string]*Reservation   // by request: not yet settled, or settled and not yet known to be recorded
 	leases  map[leaseKey]*budgetLease // leases that grant

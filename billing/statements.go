@@ -12,15 +12,16 @@ import (
 
 	"github.com/sluice-project/sluice/billing/price"
 	"github.com/sluice-project/sluice/billing/statement"
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // Statement returns the statement of a tenant for a month, such as "2026-10", in the zone of the installation. That of a closed month is as
-// it was closed; any other is provisional. CodeNotFound says that the month lies before the first that was closed.
+// it was closed; any other is provisional. It is read in a snapshot, for which no request waits. CodeNotFound says that the month lies before the first that
+// was closed.
 func (l *Ledger) Statement(ctx context.Context, tenant, month string) (statement.Statement, error) {
 	var s statement.Statement
-	err := l.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		var err error
+	err := database.Snapshot(ctx, l.store.db, func(tx *gorm.DB) (err error) {
 		s, err = l.statement(tx, tenant, month)
 		return err
 	})
@@ -157,13 +158,13 @@ func (l *Ledger) price(tx *gorm.DB, s *statement.Statement) error {
 	books := map[string]*price.Book{}
 	s.Books = []statement.Book{}
 	for _, r := range rows {
+		s.Currency = cmp.Or(s.Currency, r.Currency)
+		if !slices.ContainsFunc(s.Usage, func(u statement.Usage) bool { return strings.TrimSuffix(u.Book, batchPrices) == bookName(r.Version) }) {
+			continue
+		}
 		b, err := price.Parse([]byte(r.Document))
 		if err != nil {
 			return fmt.Errorf("stored price book %s: %w", bookName(r.Version), err)
-		}
-		s.Currency = cmp.Or(s.Currency, b.Currency)
-		if !slices.ContainsFunc(s.Usage, func(u statement.Usage) bool { return strings.TrimSuffix(u.Book, batchPrices) == bookName(r.Version) }) {
-			continue
 		}
 		books[bookName(r.Version)] = b
 		s.Books = append(s.Books, statement.Book{Version: bookName(r.Version), Digest: r.Digest, EffectiveFrom: time.UnixMicro(r.EffectiveFrom).UTC()})

@@ -180,7 +180,7 @@ func TestClosedMonthsAreFrozen(t *testing.T) {
 		if a := november.Amounts; a.Usage != 500 || a.Late != 36 || a.Corrections != -30 || a.Total != 506 {
 			t.Errorf("%+v", a)
 		}
-		if x := november.Corrections; len(x) != 1 || x[0].Request != "first" || x[0].Model != "m1" || x[0].Key != "k1" {
+		if x := november.Corrections; len(x) != 1 || x[0].Request != "first" || x[0].Month != "2026-10" || x[0].Model != "m1" || x[0].Key != "k1" {
 			t.Errorf("%+v", x)
 		}
 

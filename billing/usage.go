@@ -19,6 +19,9 @@ type Usage struct {
 	Energy                                                       int64 // microjoules
 	EnergyMethod                                                 string
 	Outcome                                                      string
+	// FirstToken and Total are how long it took, in microseconds; 0: not known. They are no part of what tells payloads of a request apart.
+	FirstToken int64 `json:"-"`
+	Total      int64 `json:"-"`
 	// Once: the request may have been answered twice, because the first answer was lost when a process died. What is recorded first is billed,
 	// and what differs from it later changes nothing.
 	Once bool `json:"-"`

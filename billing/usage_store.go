@@ -39,6 +39,8 @@ type usageRow struct {
 	Energy       int64  `gorm:"column:energy"`
 	EnergyMethod string `gorm:"column:energy_method"`
 	Outcome      string `gorm:"column:outcome"`
+	FirstToken   int64  `gorm:"column:first_token"`
+	Total        int64  `gorm:"column:total"`
 	RecordedAt   int64  `gorm:"column:recorded_at"`
 
 	once bool
@@ -166,7 +168,7 @@ func (u Usage) row(now time.Time) (usageRow, error) {
 		Request: u.Request, Digest: d, Tenant: u.Tenant, Project: u.Project, Key: u.Key, Actor: u.Actor, Action: u.Action,
 		Model: u.Model, Version: u.Version, At: u.At, Prompt: u.Tokens.Prompt, Cached: u.Tokens.Cached,
 		Completion: u.Tokens.Completion, Estimated: estimated, Cost: int64(u.Cost), Currency: u.Currency, PriceBook: u.PriceBook,
-		Energy: u.Energy, EnergyMethod: u.EnergyMethod, Outcome: u.Outcome, RecordedAt: now.UnixMicro(), once: u.Once,
+		Energy: u.Energy, EnergyMethod: u.EnergyMethod, Outcome: u.Outcome, FirstToken: max(0, u.FirstToken), Total: max(0, u.Total), RecordedAt: now.UnixMicro(), once: u.Once,
 	}, err
 }
 

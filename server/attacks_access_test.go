@@ -95,7 +95,11 @@ func objectAttacks() []attack {
 		{"OBJ-11", "read the statements and corrections of another tenant", "API1:2023", "the tenant in billing's list of corrections", func(_ *testing.T, s *scene) {
 			s.hidden("developer", "/billing/corrections", s.loot.fix)
 			month := time.Now().UTC().Format("2006-01")
-			for _, path := range []string{"/billing/statements", "/billing/statements/" + month, "/billing/statements/" + month + "?format=csv"} {
+			for _, path := range []string{"/billing/statements", "/billing/statements/" + month, "/billing/statements/" + month + "?format=csv", "/energy-report?month=" + month, "/usage/" + s.loot.request} {
+				s.forbidden("compliance", http.MethodGet, path, nil)
+			}
+			s.foreign("compliance", http.MethodGet, "/usage/"+s.loot.request, nil)
+			for _, path := range []string{"/cost-books", "/cost-report?month=" + month} { // of the installation
 				s.forbidden("compliance", http.MethodGet, path, nil)
 			}
 			if r := s.send(http.MethodGet, "/api/v1/billing/statements/"+month, s.bank["compliance"].token, nil); strings.Contains(string(r.body), s.loot.fix) {

@@ -447,7 +447,7 @@ var (
 
 // harmless are members that only sound secret.
 var harmless = []string{
-	"must_change_password", "former_secret", "has_secret", "former_secret_expires_at", "token_url", "token", "tokens", "first_token", "first_token_us", "first_token_p95_us", "tokens_per_minute", // pseudonyms and counts
+	"must_change_password", "former_secret", "has_secret", "former_secret_expires_at", "token_url", "token", "tokens", "first_token", "first_token_us", "first_token_p95_us", "tokens_per_minute", "tokens_per_unit", "tokens_per_joule", // pseudonyms and counts
 	"content_credentials", "credentials", // what C2PA calls its manifests in files
 }
 
@@ -499,7 +499,7 @@ func (s *scene) scanSchema(op string, schema *openapi3.Schema, depth int, found 
 }
 
 // harmlessDigests are digests of what is no credential: files, records, people.
-var harmlessDigests = []string{"digest", "text_digest", "prompt_digest", "answer_digest", "policy_digest", "hash", "hashes", "leaf_hash", "export_digest"}
+var harmlessDigests = []string{"digest", "text_digest", "prompt_digest", "answer_digest", "policy_digest", "hash", "hashes", "leaf_hash", "export_digest", "book_digest", "price_book_digest"}
 
 // sessionAttacks are about sign-ins.
 func sessionAttacks() []attack {

@@ -369,7 +369,7 @@ func bodyAttacks() []attack {
 				bomb += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", c-1), 9), ","))
 			}
 			for path, body := range map[string]map[string]any{
-				"/policies": {"yaml": bomb}, "/policies/validations": {"yaml": openPolicy + bomb}, "/price-books": {"yaml": bomb}, "/masking/preview": {"yaml": bomb, "text": "x"},
+				"/policies": {"yaml": bomb}, "/policies/validations": {"yaml": openPolicy + bomb}, "/price-books": {"yaml": bomb}, "/cost-books": {"yaml": bomb}, "/masking/preview": {"yaml": bomb, "text": "x"},
 			} {
 				soon(s, path, func() {
 					r := s.admin(http.MethodPost, path, body, nil)

@@ -75,29 +75,38 @@ func (u *unit) UnmarshalYAML(n *yaml.Node) error {
 // Parse reads a price book strictly: unknown keys, missing prices, fractions, repeated models and second documents are errors,
 // each an [*Error] that names its place.
 func Parse(doc []byte) (*Book, error) {
+	var d document
+	if err := Decode(doc, &d); err != nil {
+		return nil, err
+	}
+	return d.book()
+}
+
+// Decode reads a YAML document of somebody else's strictly into a struct: unknown keys and second documents are errors, each an [*Error], and no document
+// of at most MaxBytes keeps it busy for long.
+func Decode(doc []byte, into any) error {
 	if len(doc) > MaxBytes {
-		return nil, &Error{"document", fault.Say("price.too_large", MaxBytes)}
+		return &Error{"document", fault.Say("price.too_large", MaxBytes)}
 	}
 	if !utf8.Valid(doc) {
-		return nil, &Error{"document", fault.Say("price.not_utf8")}
+		return &Error{"document", fault.Say("price.not_utf8")}
 	}
 	var root yaml.Node
 	if err := yaml.NewDecoder(bytes.NewReader(doc)).Decode(&root); err != nil {
-		return nil, &Error{"document", reason(err)}
+		return &Error{"document", reason(err)}
 	}
 	if line := crowded(&root); line > 0 {
-		return nil, &Error{"document", fault.Say("price.crowded", line, maxKeys)}
+		return &Error{"document", fault.Say("price.crowded", line, maxKeys)}
 	}
-	var d document
 	dec := yaml.NewDecoder(bytes.NewReader(doc))
 	dec.KnownFields(true)
-	if err := dec.Decode(&d); err != nil {
-		return nil, &Error{"document", reason(err)}
+	if err := dec.Decode(into); err != nil {
+		return &Error{"document", reason(err)}
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, &Error{"document", fault.Say("price.several_documents")}
+		return &Error{"document", fault.Say("price.several_documents")}
 	}
-	return d.book()
+	return nil
 }
 
 // crowded returns the line of a mapping with more than maxKeys keys, 0 if there is none. The YAML library compares each key of a mapping with

@@ -83,15 +83,15 @@ func (b *Book) find(model string, priced func(*entry) bool) *entry {
 		if e.pattern == model {
 			return e
 		}
-		if glob == nil && match(e.pattern, model) {
+		if glob == nil && Match(e.pattern, model) {
 			glob = e
 		}
 	}
 	return glob
 }
 
-// match reports whether s fits pattern, where * stands for any run of characters and everything else for itself.
-func match(pattern, s string) bool {
+// Match reports whether s fits pattern, where * stands for any run of characters and everything else for itself.
+func Match(pattern, s string) bool {
 	star, back := -1, 0
 	p, i := 0, 0
 	for i < len(s) {

@@ -1,5 +1,5 @@
 // Package statement is a leaf: it makes the statement of what one tenant used in one month, and writes it as PDF, DOCX, Markdown, CSV or
-// JSON, in English or Chinese.
+// JSON, in English or Chinese, and as rows of FOCUS 1.2.
 //
 // # Figures
 //

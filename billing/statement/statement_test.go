@@ -203,7 +203,7 @@ func TestFormats(t *testing.T) {
 		"october.json": {s, JSON, message.Chinese}, "provisional.en.md": {provisional, Markdown, message.English},
 	} {
 		var got bytes.Buffer
-		if err := Write(&got, c.f, c.s, c.l, "sluice.example"); err != nil {
+		if err := Write(&got, c.f, c.s, c.l, Names{Issuer: "sluice.example"}); err != nil {
 			t.Fatal(err)
 		}
 		file := filepath.Join("testdata", name)
@@ -223,10 +223,10 @@ func TestFormats(t *testing.T) {
 	for _, l := range []message.Lang{message.English, message.Chinese} {
 		for f, begins := range map[Format]string{PDF: "%PDF-1.7", DOCX: "PK"} {
 			var once, again bytes.Buffer
-			if err := Write(&once, f, s, l, "sluice.example"); err != nil || !strings.HasPrefix(once.String(), begins) {
+			if err := Write(&once, f, s, l, Names{Issuer: "sluice.example"}); err != nil || !strings.HasPrefix(once.String(), begins) {
 				t.Errorf("%s: %v, %.20q", f, err, once.String())
 			}
-			if err := Write(&again, f, s, l, "sluice.example"); err != nil || !bytes.Equal(once.Bytes(), again.Bytes()) {
+			if err := Write(&again, f, s, l, Names{Issuer: "sluice.example"}); err != nil || !bytes.Equal(once.Bytes(), again.Bytes()) {
 				t.Errorf("%s: the same statement gave other bytes", f)
 			}
 		}
@@ -236,7 +236,7 @@ func TestFormats(t *testing.T) {
 // TestCSVSums: a spreadsheet that adds up the rows gets the total, and takes no text for a formula.
 func TestCSVSums(t *testing.T) {
 	var file bytes.Buffer
-	if err := Write(&file, CSV, october(t), message.English, ""); err != nil {
+	if err := Write(&file, CSV, october(t), message.English, Names{}); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(file.Bytes(), []byte("\ufeff")))).ReadAll()
@@ -269,7 +269,7 @@ func TestDigest(t *testing.T) {
 	s := october(t)
 	s.ClosedBy = "a<b>&c" // which the encoder would escape
 	var file bytes.Buffer
-	if err := Write(&file, JSON, s, message.English, ""); err != nil {
+	if err := Write(&file, JSON, s, message.English, Names{}); err != nil {
 		t.Fatal(err)
 	}
 	var signed Signed

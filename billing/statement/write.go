@@ -25,16 +25,34 @@ const (
 	Markdown Format = "md"
 	CSV      Format = "csv"
 	JSON     Format = "json"
+	// FOCUS is CSV, and FOCUSLines a JSON object a line, with the rows and columns of the FinOps Open Cost and Usage Specification 1.2. BilledCost
+	// sums to the payable amount: what rounding changes is a row of its own. Rows are not split by project, and have no energy.
+	FOCUS      Format = "focus"
+	FOCUSLines Format = "focus-jsonl"
 )
 
 // Formats returns all of them.
-func Formats() []Format { return []Format{PDF, DOCX, Markdown, CSV, JSON} }
+func Formats() []Format { return []Format{PDF, DOCX, Markdown, CSV, JSON, FOCUS, FOCUSLines} }
+
+// Ending is that of the name of a file, without its first point.
+func (f Format) Ending() string {
+	switch f {
+	case FOCUS:
+		return "focus.csv"
+	case FOCUSLines:
+		return "focus.jsonl"
+	default:
+		return string(f)
+	}
+}
 
 // MediaType is the type of the format for HTTP.
 func (f Format) MediaType() string {
 	switch f {
-	case CSV:
+	case CSV, FOCUS:
 		return "text/csv; charset=utf-8"
+	case FOCUSLines:
+		return "application/jsonl"
 	case JSON:
 		return "application/json"
 	case DOCX:
@@ -46,10 +64,22 @@ func (f Format) MediaType() string {
 	}
 }
 
-// Write writes s in a format. issuer is who answers for it.
-func Write(w io.Writer, f Format, s Statement, l message.Lang, issuer string) error {
+// Names are those that the statement itself does not have: of who answers for it, and of the tenant, "" where it has none but its id.
+type Names struct{ Issuer, Tenant string }
+
+// Write writes s in a format.
+func Write(w io.Writer, f Format, s Statement, l message.Lang, of Names) error {
 	var as report.Format
 	switch f {
+	case FOCUS, FOCUSLines:
+		rows, err := s.focusRows(of)
+		if err != nil {
+			return err
+		}
+		if f == FOCUS {
+			return writeFOCUSTable(w, rows)
+		}
+		return writeFOCUSLines(w, rows)
 	case CSV:
 		return writeCSV(w, s)
 	case JSON:
@@ -61,7 +91,7 @@ func Write(w io.Writer, f Format, s Statement, l message.Lang, issuer string) er
 	case PDF:
 		as = report.PDF
 	}
-	d, err := s.Document(l, issuer)
+	d, err := s.Document(l, of.Issuer)
 	if err != nil {
 		return err
 	}

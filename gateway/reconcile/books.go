@@ -21,6 +21,7 @@ func UsageOf(e audit.Event) (u billing.Usage, billed bool) {
 		Tokens:    billing.Tokens{Prompt: e.Usage.PromptTokens, Cached: e.Usage.CachedTokens, Completion: e.Usage.CompletionTokens},
 		Estimated: e.Usage.Estimated, Cost: billing.Money(e.Usage.Cost), Currency: e.Usage.Currency, PriceBook: e.PriceBook,
 		Energy: e.Usage.Energy, EnergyMethod: e.Usage.EnergyMethod, Outcome: e.Outcome,
+		FirstToken: e.Latency.FirstToken, Total: e.Latency.Total,
 		Once: e.Detail["batch"] != "", // a line that a dead process had answered is asked again under its id
 	}, true
 }

@@ -200,6 +200,39 @@ func (e AuditTroubleCode) Valid() bool {
 	}
 }
 
+// Defines values for BillLineKind.
+const (
+	BillLineKindCachedInput BillLineKind = "cached_input"
+	BillLineKindEmbedding   BillLineKind = "embedding"
+	BillLineKindIngestion   BillLineKind = "ingestion"
+	BillLineKindInput       BillLineKind = "input"
+	BillLineKindOutput      BillLineKind = "output"
+	BillLineKindRerank      BillLineKind = "rerank"
+	BillLineKindUnpriced    BillLineKind = "unpriced"
+)
+
+// Valid indicates whether the value is a known member of the BillLineKind enum.
+func (e BillLineKind) Valid() bool {
+	switch e {
+	case BillLineKindCachedInput:
+		return true
+	case BillLineKindEmbedding:
+		return true
+	case BillLineKindIngestion:
+		return true
+	case BillLineKindInput:
+		return true
+	case BillLineKindOutput:
+		return true
+	case BillLineKindRerank:
+		return true
+	case BillLineKindUnpriced:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for BudgetPeriod.
 const (
 	BudgetPeriodDay   BudgetPeriod = "day"
@@ -272,6 +305,36 @@ func (e ComplianceState) Valid() bool {
 	}
 }
 
+// Defines values for CostLineKind.
+const (
+	Depreciation  CostLineKind = "depreciation"
+	Operations    CostLineKind = "operations"
+	PowerIdle     CostLineKind = "power_idle"
+	PowerRequests CostLineKind = "power_requests"
+	Rent          CostLineKind = "rent"
+	Space         CostLineKind = "space"
+)
+
+// Valid indicates whether the value is a known member of the CostLineKind enum.
+func (e CostLineKind) Valid() bool {
+	switch e {
+	case Depreciation:
+		return true
+	case Operations:
+		return true
+	case PowerIdle:
+		return true
+	case PowerRequests:
+		return true
+	case Rent:
+		return true
+	case Space:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DocumentExplanationReasons.
 const (
 	CollectionLabels DocumentExplanationReasons = "collection_labels"
@@ -320,6 +383,24 @@ func (e EnergyMeterMethod) Valid() bool {
 	case EnergyMeterMethodMeasured:
 		return true
 	case EnergyMeterMethodModelled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EnergyReportState.
+const (
+	Closed      EnergyReportState = "closed"
+	Provisional EnergyReportState = "provisional"
+)
+
+// Valid indicates whether the value is a known member of the EnergyReportState enum.
+func (e EnergyReportState) Valid() bool {
+	switch e {
+	case Closed:
+		return true
+	case Provisional:
 		return true
 	default:
 		return false
@@ -1687,19 +1768,19 @@ func (e StoreBatchFileMultipartBodyPurpose) Valid() bool {
 
 // Defines values for ReadBatchFileParamsFile.
 const (
-	Errors ReadBatchFileParamsFile = "errors"
-	Input  ReadBatchFileParamsFile = "input"
-	Output ReadBatchFileParamsFile = "output"
+	ReadBatchFileParamsFileErrors ReadBatchFileParamsFile = "errors"
+	ReadBatchFileParamsFileInput  ReadBatchFileParamsFile = "input"
+	ReadBatchFileParamsFileOutput ReadBatchFileParamsFile = "output"
 )
 
 // Valid indicates whether the value is a known member of the ReadBatchFileParamsFile enum.
 func (e ReadBatchFileParamsFile) Valid() bool {
 	switch e {
-	case Errors:
+	case ReadBatchFileParamsFileErrors:
 		return true
-	case Input:
+	case ReadBatchFileParamsFileInput:
 		return true
-	case Output:
+	case ReadBatchFileParamsFileOutput:
 		return true
 	default:
 		return false
@@ -1708,11 +1789,13 @@ func (e ReadBatchFileParamsFile) Valid() bool {
 
 // Defines values for GetStatementParamsFormat.
 const (
-	GetStatementParamsFormatCsv  GetStatementParamsFormat = "csv"
-	GetStatementParamsFormatDocx GetStatementParamsFormat = "docx"
-	GetStatementParamsFormatJson GetStatementParamsFormat = "json"
-	GetStatementParamsFormatMd   GetStatementParamsFormat = "md"
-	GetStatementParamsFormatPdf  GetStatementParamsFormat = "pdf"
+	GetStatementParamsFormatCsv        GetStatementParamsFormat = "csv"
+	GetStatementParamsFormatDocx       GetStatementParamsFormat = "docx"
+	GetStatementParamsFormatFocus      GetStatementParamsFormat = "focus"
+	GetStatementParamsFormatFocusJsonl GetStatementParamsFormat = "focus-jsonl"
+	GetStatementParamsFormatJson       GetStatementParamsFormat = "json"
+	GetStatementParamsFormatMd         GetStatementParamsFormat = "md"
+	GetStatementParamsFormatPdf        GetStatementParamsFormat = "pdf"
 )
 
 // Valid indicates whether the value is a known member of the GetStatementParamsFormat enum.
@@ -1721,6 +1804,10 @@ func (e GetStatementParamsFormat) Valid() bool {
 	case GetStatementParamsFormatCsv:
 		return true
 	case GetStatementParamsFormatDocx:
+		return true
+	case GetStatementParamsFormatFocus:
+		return true
+	case GetStatementParamsFormatFocusJsonl:
 		return true
 	case GetStatementParamsFormatJson:
 		return true
@@ -2356,6 +2443,21 @@ type BatchProblem struct {
 	Param  *string `json:"param,omitempty"`
 }
 
+// BillLine defines model for BillLine.
+type BillLine struct {
+	AmountNano int64        `json:"amount_nano"`
+	Kind       BillLineKind `json:"kind"`
+
+	// Quantity Tokens
+	Quantity int64 `json:"quantity"`
+
+	// UnitPriceNano Of one token
+	UnitPriceNano *int64 `json:"unit_price_nano,omitempty"`
+}
+
+// BillLineKind defines model for BillLine.Kind.
+type BillLineKind string
+
 // BreakGlassList defines model for BreakGlassList.
 type BreakGlassList struct {
 	Enabled bool            `json:"enabled"`
@@ -2593,7 +2695,7 @@ type Correction struct {
 	Key        *string   `json:"key,omitempty"`
 	Model      *string   `json:"model,omitempty"`
 
-	// Month That it is about
+	// Month That it is about, or that in which the request it is about was made
 	Month  *string `json:"month,omitempty"`
 	Reason string  `json:"reason"`
 
@@ -2604,6 +2706,136 @@ type Correction struct {
 // CorrectionList defines model for CorrectionList.
 type CorrectionList struct {
 	Items []Correction `json:"items"`
+}
+
+// CostAssumption defines model for CostAssumption.
+type CostAssumption struct {
+	Date   string `json:"date"`
+	Name   string `json:"name"`
+	Source string `json:"source"`
+	Value  string `json:"value"`
+}
+
+// CostChange defines model for CostChange.
+type CostChange struct {
+	AfterNano  *int64 `json:"after_nano,omitempty"`
+	BeforeNano *int64 `json:"before_nano,omitempty"`
+	ChangeNano *int64 `json:"change_nano,omitempty"`
+	Engine     string `json:"engine"`
+
+	// Kind A kind of lines
+	Kind string `json:"kind"`
+
+	// Share Of the total before
+	Share *float64 `json:"share,omitempty"`
+}
+
+// CostComparison defines model for CostComparison.
+type CostComparison struct {
+	After  CostReport  `json:"after"`
+	Before *CostReport `json:"before,omitempty"`
+
+	// Changes Of engines that are in both reports. The lines of an engine sum to its total
+	Changes []CostChange `json:"changes"`
+}
+
+// CostEngine defines model for CostEngine.
+type CostEngine struct {
+	Answered    int64            `json:"answered"`
+	Assumptions []CostAssumption `json:"assumptions"`
+	AtLeastNano int64            `json:"at_least_nano"`
+
+	// BilledNano Without corrections. Absent: in another currency
+	BilledNano       *int64 `json:"billed_nano,omitempty"`
+	CachedTokens     int64  `json:"cached_tokens"`
+	CompletionTokens int64  `json:"completion_tokens"`
+	EnergyMethod     string `json:"energy_method"`
+
+	// EnergyUj Of requests, where it is metered or modelled
+	EnergyUj int64 `json:"energy_uj"`
+
+	// Good Answers within the declared times
+	Good         int64      `json:"good"`
+	Lines        []CostLine `json:"lines"`
+	MachineHours *float64   `json:"machine_hours,omitempty"`
+
+	// Margin What was billed over the total, less 1
+	Margin            *float64 `json:"margin,omitempty"`
+	Models            []string `json:"models"`
+	Name              string   `json:"name"`
+	PerAnswerNano     *int64   `json:"per_answer_nano,omitempty"`
+	PerGoodAnswerNano *int64   `json:"per_good_answer_nano,omitempty"`
+
+	// PerGoodMillionNano All costs over the tokens of answers within the declared times
+	PerGoodMillionNano *int64 `json:"per_good_million_nano,omitempty"`
+
+	// PerMillionNano Tokens, prompts and answers together
+	PerMillionNano       *int64 `json:"per_million_nano,omitempty"`
+	PerMillionOutputNano *int64 `json:"per_million_output_nano,omitempty"`
+	PerMillionPromptNano *int64 `json:"per_million_prompt_nano,omitempty"`
+	PromptTokens         int64  `json:"prompt_tokens"`
+
+	// Repeated Of these, those whose answer was there already: they are billed, but no engine worked for them, and they are in no other figure
+	Repeated int64 `json:"repeated"`
+
+	// RepeatedTokens Of their prompts
+	RepeatedTokens int64 `json:"repeated_tokens"`
+	Requests       int64 `json:"requests"`
+
+	// TokensPerUnit Of the currency
+	TokensPerUnit *float64 `json:"tokens_per_unit,omitempty"`
+	TotalNano     *int64   `json:"total_nano,omitempty"`
+
+	// Untimed Answers of which it is not known whether they were within the declared times
+	Untimed int64 `json:"untimed"`
+
+	// Utilisation Machine time that the tokens take at the declared rates over all machine time
+	Utilisation *float64 `json:"utilisation,omitempty"`
+}
+
+// CostLine defines model for CostLine.
+type CostLine struct {
+	// AtLeastNano What is known of it
+	AtLeastNano int64 `json:"at_least_nano"`
+
+	// Basis How the quantity is known: measured, modelled, declared or mixed. Prices are declared
+	Basis *string      `json:"basis,omitempty"`
+	Kind  CostLineKind `json:"kind"`
+
+	// Missing The figure that is not known: that of the cost book, or energy
+	Missing *string `json:"missing,omitempty"`
+
+	// Nano Absent where it is not known
+	Nano *int64 `json:"nano,omitempty"`
+}
+
+// CostLineKind defines model for CostLine.Kind.
+type CostLineKind string
+
+// CostReport defines model for CostReport.
+type CostReport struct {
+	Book       string       `json:"book"`
+	BookDigest string       `json:"book_digest"`
+	Currency   string       `json:"currency"`
+	Engines    []CostEngine `json:"engines"`
+	From       time.Time    `json:"from"`
+	Month      string       `json:"month"`
+
+	// Unassigned Models that no engine of the cost book has. Their machines are in no figure
+	Unassigned []CostUnassigned `json:"unassigned"`
+
+	// Until Now where the month is not over
+	Until time.Time `json:"until"`
+
+	// Whole The month is over
+	Whole bool `json:"whole"`
+}
+
+// CostUnassigned defines model for CostUnassigned.
+type CostUnassigned struct {
+	Model    string `json:"model"`
+	Requests int64  `json:"requests"`
+	Tokens   int64  `json:"tokens"`
 }
 
 // CoveringHold defines model for CoveringHold.
@@ -2758,6 +2990,23 @@ type DocumentVersionPage struct {
 	Next  *string           `json:"next,omitempty"`
 }
 
+// EnergyFactor defines model for EnergyFactor.
+type EnergyFactor struct {
+	Id               string `json:"id"`
+	MilligramsPerKwh int64  `json:"milligrams_per_kwh"`
+	Published        string `json:"published"`
+	Region           string `json:"region"`
+	RegionZh         string `json:"region_zh"`
+	Scope            string `json:"scope"`
+	Source           string `json:"source"`
+	Year             int    `json:"year"`
+}
+
+// EnergyFactorList defines model for EnergyFactorList.
+type EnergyFactorList struct {
+	Items []EnergyFactor `json:"items"`
+}
+
 // EnergyMeter defines model for EnergyMeter.
 type EnergyMeter struct {
 	Kind   string            `json:"kind"`
@@ -2774,6 +3023,54 @@ type EnergyMeter struct {
 
 // EnergyMeterMethod defines model for EnergyMeter.Method.
 type EnergyMeterMethod string
+
+// EnergyReport defines model for EnergyReport.
+type EnergyReport struct {
+	Currency string            `json:"currency"`
+	Factor   *EnergyFactor     `json:"factor,omitempty"`
+	Month    string            `json:"month"`
+	Pue      float64           `json:"pue"`
+	Rows     []EnergyReportRow `json:"rows"`
+
+	// Sci Grams of carbon dioxide for 1,000 output tokens. Absent: the energy of some is not known, or there is no factor
+	Sci    *float64          `json:"sci,omitempty"`
+	State  EnergyReportState `json:"state"`
+	Tenant string            `json:"tenant"`
+	Total  EnergyReportRow   `json:"total"`
+}
+
+// EnergyReportState defines model for EnergyReport.State.
+type EnergyReportState string
+
+// EnergyReportRow defines model for EnergyReportRow.
+type EnergyReportRow struct {
+	CostNano int64 `json:"cost_nano"`
+
+	// EnergyUj Where it is known. Absent: of none
+	EnergyUj *int64 `json:"energy_uj,omitempty"`
+
+	// JoulesPer1000Tokens Absent where the energy of some requests is not known
+	JoulesPer1000Tokens *float64 `json:"joules_per_1000_tokens,omitempty"`
+
+	// LocationUg Micrograms of carbon dioxide of the energy that is known
+	LocationUg *int64 `json:"location_ug,omitempty"`
+
+	// Method measured, modelled, declared or mixed; empty where nothing is known
+	Method       string `json:"method"`
+	Model        string `json:"model"`
+	OutputTokens int64  `json:"output_tokens"`
+	PromptTokens int64  `json:"prompt_tokens"`
+	Requests     int64  `json:"requests"`
+
+	// RequestsPerKilojoule EOPS/kW by requests
+	RequestsPerKilojoule *float64 `json:"requests_per_kilojoule,omitempty"`
+
+	// TokensPerJoule EOPS/W by output tokens
+	TokensPerJoule *float64 `json:"tokens_per_joule,omitempty"`
+
+	// UnknownRequests Of these
+	UnknownRequests int64 `json:"unknown_requests"`
+}
 
 // EnergyState defines model for EnergyState.
 type EnergyState struct {
@@ -5017,6 +5314,34 @@ type RemovedRolloutGate struct {
 	Reason string `json:"reason"`
 }
 
+// RequestBill defines model for RequestBill.
+type RequestBill struct {
+	Action string    `json:"action"`
+	At     time.Time `json:"at"`
+
+	// CostNano The sum of the lines
+	CostNano     int64  `json:"cost_nano"`
+	Currency     string `json:"currency"`
+	EnergyMethod string `json:"energy_method"`
+
+	// EnergyUj Absent: not known
+	EnergyUj *int64 `json:"energy_uj,omitempty"`
+
+	// Estimated The engine did not report the counts of tokens
+	Estimated bool          `json:"estimated"`
+	Factor    *EnergyFactor `json:"factor,omitempty"`
+	Lines     []BillLine    `json:"lines"`
+
+	// LocationUg Micrograms of carbon dioxide
+	LocationUg *int64 `json:"location_ug,omitempty"`
+	Model      string `json:"model"`
+	PriceBook  string `json:"price_book"`
+
+	// PriceBookDigest Absent: the price book is not there any more
+	PriceBookDigest *string `json:"price_book_digest,omitempty"`
+	Request         string  `json:"request"`
+}
+
 // Resumption defines model for Resumption.
 type Resumption struct {
 	// Since When the suspension began that is to end
@@ -6487,6 +6812,9 @@ type Cursor = string
 // DocumentVersionPath defines model for DocumentVersionPath.
 type DocumentVersionPath = string
 
+// FactorQuery defines model for FactorQuery.
+type FactorQuery = string
+
 // From defines model for From.
 type From = time.Time
 
@@ -6507,6 +6835,9 @@ type MonthPath = string
 
 // OrganisationQuery defines model for OrganisationQuery.
 type OrganisationQuery = string
+
+// PUEQuery defines model for PUEQuery.
+type PUEQuery = float32
 
 // PoolPath defines model for PoolPath.
 type PoolPath = string
@@ -6833,6 +7164,36 @@ type GetComplianceMatrixParams struct {
 
 // GetComplianceMatrixParamsFormat defines parameters for GetComplianceMatrix.
 type GetComplianceMatrixParamsFormat string
+
+// ReportCostsParams defines parameters for ReportCosts.
+type ReportCostsParams struct {
+	// Month Such as 2026-10
+	Month string `form:"month" json:"month"`
+
+	// Book Version of the cost book; without it the one effective at the end of the month
+	Book *string `form:"book,omitempty" json:"book,omitempty"`
+
+	// Before The month to compare with; without it the same
+	Before *string `form:"before,omitempty" json:"before,omitempty"`
+
+	// BeforeBook The version to compare with
+	BeforeBook *string `form:"before_book,omitempty" json:"before_book,omitempty"`
+}
+
+// ReportEnergyParams defines parameters for ReportEnergy.
+type ReportEnergyParams struct {
+	// Month Such as 2026-10
+	Month string `form:"month" json:"month"`
+
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Factor Id of the factor of emissions; without it there are none
+	Factor *FactorQuery `form:"factor,omitempty" json:"factor,omitempty"`
+
+	// Pue Energy of the building for that of its machines
+	Pue *PUEQuery `form:"pue,omitempty" json:"pue,omitempty"`
+}
 
 // ListStepsParams defines parameters for ListSteps.
 type ListStepsParams struct {
@@ -7309,6 +7670,18 @@ type ReportUsageParams struct {
 // ReportUsageParamsGroupBy defines parameters for ReportUsage.
 type ReportUsageParamsGroupBy string
 
+// ExplainUsageParams defines parameters for ExplainUsage.
+type ExplainUsageParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Factor Id of the factor of emissions; without it there are none
+	Factor *FactorQuery `form:"factor,omitempty" json:"factor,omitempty"`
+
+	// Pue Energy of the building for that of its machines
+	Pue *PUEQuery `form:"pue,omitempty" json:"pue,omitempty"`
+}
+
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
 	// Tenant Tenant id; the caller's own if absent
@@ -7435,6 +7808,9 @@ type SetBudgetJSONRequestBody = NewBudget
 
 // SetCapacityJSONRequestBody defines body for SetCapacity for application/json ContentType.
 type SetCapacityJSONRequestBody = CapacitySchedule
+
+// PublishCostBookJSONRequestBody defines body for PublishCostBook for application/json ContentType.
+type PublishCostBookJSONRequestBody = NewPriceBook
 
 // LoadAdapterJSONRequestBody defines body for LoadAdapter for application/json ContentType.
 type LoadAdapterJSONRequestBody = NewAdapter
@@ -8286,6 +8662,21 @@ type ServerInterface interface {
 	// GetComplianceMatrix How this installation stands to laws and standards
 	// (GET /compliance/matrix)
 	GetComplianceMatrix(c *gin.Context, params GetComplianceMatrixParams)
+	// ListCostBooks List what machines of engines were declared to cost, newest first
+	// (GET /cost-books)
+	ListCostBooks(c *gin.Context)
+	// PublishCostBook Declare what the machines of engines cost, as a new version
+	// (POST /cost-books)
+	PublishCostBook(c *gin.Context)
+	// ReportCosts What the engines cost in a month, and tokens and answers of that
+	// (GET /cost-report)
+	ReportCosts(c *gin.Context, params ReportCostsParams)
+	// ListEnergyFactors The factors of emissions that are shipped, with their sources
+	// (GET /energy-factors)
+	ListEnergyFactors(c *gin.Context)
+	// ReportEnergy Cost, energy and carbon dioxide of a tenant in a month, by model and by how the energy is known
+	// (GET /energy-report)
+	ReportEnergy(c *gin.Context, params ReportEnergyParams)
 	// GetEngineMatrix What each instance of every pool can do, as the router decides it
 	// (GET /engine-matrix)
 	GetEngineMatrix(c *gin.Context)
@@ -8700,6 +9091,9 @@ type ServerInterface interface {
 	// ReportUsage Usage, cost and energy with exact totals
 	// (GET /usage)
 	ReportUsage(c *gin.Context, params ReportUsageParams)
+	// ExplainUsage What one request was billed, line by line
+	// (GET /usage/{request})
+	ExplainUsage(c *gin.Context, request string, params ExplainUsageParams)
 	// ListUsers List users of a tenant
 	// (GET /users)
 	ListUsers(c *gin.Context, params ListUsersParams)
@@ -10483,6 +10877,147 @@ func (siw *ServerInterfaceWrapper) GetComplianceMatrix(c *gin.Context) {
 	}
 
 	siw.Handler.GetComplianceMatrix(c, params)
+}
+
+// ListCostBooks operation middleware
+func (siw *ServerInterfaceWrapper) ListCostBooks(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListCostBooks(c)
+}
+
+// PublishCostBook operation middleware
+func (siw *ServerInterfaceWrapper) PublishCostBook(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.PublishCostBook(c)
+}
+
+// ReportCosts operation middleware
+func (siw *ServerInterfaceWrapper) ReportCosts(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReportCostsParams
+
+	// ------------- Required query parameter "month" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "month", c.Request.URL.Query(), &params.Month, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter month: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "book" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "book", c.Request.URL.Query(), &params.Book, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter book: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "before" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "before", c.Request.URL.Query(), &params.Before, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter before: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "before_book" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "before_book", c.Request.URL.Query(), &params.BeforeBook, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter before_book: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ReportCosts(c, params)
+}
+
+// ListEnergyFactors operation middleware
+func (siw *ServerInterfaceWrapper) ListEnergyFactors(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListEnergyFactors(c)
+}
+
+// ReportEnergy operation middleware
+func (siw *ServerInterfaceWrapper) ReportEnergy(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReportEnergyParams
+
+	// ------------- Required query parameter "month" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "month", c.Request.URL.Query(), &params.Month, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter month: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "factor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "factor", c.Request.URL.Query(), &params.Factor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter factor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "pue" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pue", c.Request.URL.Query(), &params.Pue, runtime.BindQueryParameterOptions{Type: "number", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pue: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ReportEnergy(c, params)
 }
 
 // GetEngineMatrix operation middleware
@@ -14263,6 +14798,58 @@ func (siw *ServerInterfaceWrapper) ReportUsage(c *gin.Context) {
 	siw.Handler.ReportUsage(c, params)
 }
 
+// ExplainUsage operation middleware
+func (siw *ServerInterfaceWrapper) ExplainUsage(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "request" -------------
+	var request string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "request", c.Param("request"), &request, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter request: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExplainUsageParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "factor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "factor", c.Request.URL.Query(), &params.Factor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter factor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "pue" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pue", c.Request.URL.Query(), &params.Pue, runtime.BindQueryParameterOptions{Type: "number", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pue: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ExplainUsage(c, request, params)
+}
+
 // ListUsers operation middleware
 func (siw *ServerInterfaceWrapper) ListUsers(c *gin.Context) {
 
@@ -14740,11 +15327,17 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/reveal/erasures", wrapper.EraseValues)
 	router.GET(options.BaseURL+"/price-books", wrapper.ListPriceBooks)
 	router.POST(options.BaseURL+"/price-books", wrapper.PublishPriceBook)
+	router.GET(options.BaseURL+"/cost-books", wrapper.ListCostBooks)
+	router.POST(options.BaseURL+"/cost-books", wrapper.PublishCostBook)
+	router.GET(options.BaseURL+"/cost-report", wrapper.ReportCosts)
 	router.DELETE(options.BaseURL+"/budgets", wrapper.RemoveBudget)
 	router.GET(options.BaseURL+"/budgets", wrapper.ListBudgets)
 	router.PUT(options.BaseURL+"/budgets", wrapper.SetBudget)
 	router.GET(options.BaseURL+"/usage", wrapper.ReportUsage)
 	router.GET(options.BaseURL+"/sla", wrapper.GetServiceLevel)
+	router.GET(options.BaseURL+"/usage/:request", wrapper.ExplainUsage)
+	router.GET(options.BaseURL+"/energy-factors", wrapper.ListEnergyFactors)
+	router.GET(options.BaseURL+"/energy-report", wrapper.ReportEnergy)
 	router.GET(options.BaseURL+"/billing/statements", wrapper.ListStatements)
 	router.GET(options.BaseURL+"/billing/statements/:month", wrapper.GetStatement)
 	router.POST(options.BaseURL+"/billing/statements/:month/close", wrapper.CloseMonth)

@@ -49,13 +49,17 @@ func (s *Server) GetStatement(c *gin.Context, month MonthPath, params GetStateme
 		s.Fail(c, err)
 		return
 	}
+	names := statement.Names{Issuer: key.Origin()}
+	if t, err := s.deps.Identity.FindTenant(c.Request.Context(), x.Tenant); err == nil { // books outlive their tenant
+		names.Tenant = t.Name
+	}
 	var file bytes.Buffer
-	if err := statement.Write(&file, format, x, language(c.GetHeader("Accept-Language")), key.Origin()); err != nil {
+	if err := statement.Write(&file, format, x, language(c.GetHeader("Accept-Language")), names); err != nil {
 		s.Fail(c, err)
 		return
 	}
 	if format != statement.JSON {
-		c.Header("Content-Disposition", `attachment; filename="statement-`+x.Number+`.`+string(format)+`"`)
+		c.Header("Content-Disposition", `attachment; filename="statement-`+x.Number+`.`+format.Ending()+`"`)
 	}
 	c.Data(http.StatusOK, format.MediaType(), file.Bytes())
 }

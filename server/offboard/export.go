@@ -224,7 +224,7 @@ func (x *exporter) statements(ctx context.Context) error {
 	for _, st := range closed {
 		w, err := x.create("statements/" + st.Month + ".json")
 		if err == nil {
-			err = statement.Write(w, statement.JSON, st, message.English, "")
+			err = statement.Write(w, statement.JSON, st, message.English, statement.Names{})
 		}
 		if err != nil {
 			return err

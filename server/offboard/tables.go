@@ -100,7 +100,7 @@ func stays() map[string][]part {
 // nobodys are the tables without rows of single tenants.
 func nobodys() []string {
 	return []string{
-		"goose_db_version", "installation_settings", "installation_compatibility", "identity_changes", "identity_duties", "identity_factor_demand", "identity_organisations", "identity_assertions", "identity_break_glass", "identity_break_glass_uses", "policy_changes", "billing_changes", "billing_books",
+		"goose_db_version", "installation_settings", "installation_compatibility", "identity_changes", "identity_duties", "identity_factor_demand", "identity_organisations", "identity_assertions", "identity_break_glass", "identity_break_glass_uses", "policy_changes", "billing_changes", "billing_books", "billing_cost_books",
 		"route_versions", "route_assignments", "route_changes", "route_instances", "rollout_rollouts", "rollout_transitions", "rollout_evidence", "rollout_capacity", "rag_changes", "watermark_changes", "label_changes",
 		"audit_leaves", "audit_hashes", "audit_checkpoints", "audit_cosignatures", "audit_unbooked", "audit_writers", "audit_lease", "audit_postings", "audit_prunings",
 		"audit_pruned", "audit_reconciliation", "audit_sources", "audit_siem", "vault_state", "wrapping_keys", "wrapping_rotation", "wrapping_progress",

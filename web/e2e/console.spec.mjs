@@ -55,6 +55,7 @@ const words = {
     usage: 'Usage and cost',
     sla: 'Service level',
     capacity: 'Capacity',
+    costs: 'Cost and energy',
     rollouts: 'Rollouts',
     knowledge: 'Knowledge bases',
     policies: 'Policies',
@@ -161,6 +162,7 @@ const words = {
     usage: '用量与费用',
     sla: '服务水平',
     capacity: '容量',
+    costs: '成本与能耗',
     rollouts: '灰度发布',
     knowledge: '知识库',
     policies: '治理策略',
@@ -521,7 +523,7 @@ async function others(page, w, tag) {
   await page.getByRole('img', { name: new RegExp(w.tokens) }).locator('canvas').waitFor();
   await page.getByRole('row').filter({ hasText: w.total }).waitFor();
   await page.getByRole('cell', { name: 'smollm2-135m-instruct' }).first().waitFor();
-  for (const name of /** @type {const} */ (['usage', 'sla', 'capacity', 'rollouts', 'knowledge', 'policies', 'engines', 'system', 'approvals', 'tenants', 'organisations', 'agreements'])) {
+  for (const name of /** @type {const} */ (['usage', 'costs', 'sla', 'capacity', 'rollouts', 'knowledge', 'policies', 'engines', 'system', 'approvals', 'tenants', 'organisations', 'agreements'])) {
     await open(page, w[name]);
     await heading(page, w[name]);
     await settled(page);

@@ -20,6 +20,7 @@ const Playground = lazy(() => import('./pages/Playground'));
 const Batches = lazy(() => import('./pages/Batches'));
 const Keys = lazy(() => import('./pages/Keys'));
 const Usage = lazy(() => import('./pages/Usage'));
+const Costs = lazy(() => import('./pages/Costs'));
 const Knowledge = lazy(() => import('./pages/Knowledge'));
 const Audit = lazy(() => import('./pages/Audit'));
 const LabelAgreements = lazy(() => import('./pages/LabelAgreements'));
@@ -54,6 +55,7 @@ function newRouter() {
           { path: '/organisations', element: <Organisations /> },
           { path: '/tenants', element: <Tenants /> },
           { path: '/usage', element: <Usage /> },
+          { path: '/costs', element: <Costs /> },
           { path: '/knowledge', element: <Knowledge /> },
           { path: '/audit', element: <Audit /> },
           { path: '/provenance', element: <Provenance /> },

@@ -89,13 +89,14 @@ func TestBillingCommands(t *testing.T) {
 		t.Errorf("closed with %s, read with %s", digest, d)
 	}
 
-	for name, begins := range map[string]string{"s.pdf": "%PDF-1.7", "s.docx": "PK", "s.md": "# Statement of usage", "s.csv": "\ufeffstatement,"} {
+	for name, begins := range map[string]string{"s.pdf": "%PDF-1.7", "s.docx": "PK", "s.md": "# Statement of usage", "s.csv": "\ufeffstatement,", "s.focus.csv": "BilledCost,", "s.focus.jsonl": `{"BilledCost":`} {
 		s.run("billing", "statement", "--month", month, "--out", file(name)).wants(t, exitOK)
 		if b, err := os.ReadFile(file(name)); err != nil || !bytes.HasPrefix(b, []byte(begins)) {
 			t.Errorf("%s: %.20q, %v", name, b, err)
 		}
 	}
 	s.run("billing", "statement", "--month", month, "--out", file("s.pdf")).wants(t, exitFailed, "exists")
+	s.run("bill", "export", "--month", month, "--format", "focus").wants(t, exitOK, "Adjustment", "Rounding of the total", ",Tokens,", ",Demo,")
 	zh := *s
 	zh.env = append([]string{"LANG=zh_CN.UTF-8"}, s.env...)
 	zh.run("billing", "statement", "--month", month, "--format", "md").wants(t, exitOK, "# 用量账单", "暂估", "outage")
@@ -104,6 +105,38 @@ func TestBillingCommands(t *testing.T) {
 		s.run(append([]string{"billing"}, wrong...)...).wants(t, exitUsage)
 	}
 	s.run("billing", "statement", "--month", "2026-13", "--format", "csv").wants(t, exitFailed, "month")
+
+	s.run("report", "cost", "--month", month).wants(t, exitFailed, "cost book")
+	costs := `schema: 1
+currency: ` + shown.Currency + `
+effective_from: 2020-01-01T00:00:00Z
+zone: Asia/Shanghai
+engines:
+  - name: rack-a
+    models: ["*"]
+    machines: {value: 2, source: inventory 14, date: 2026-09-05}
+    machine_hour: {value: 7, source: contract 7, date: 2026-09-05}
+    pue: {value: 1.25, source: meters, date: 2026-09-05}
+    slo_total_ms: {value: 86400000, source: contract 9, date: 2026-09-05}
+`
+	if err := os.WriteFile(file("costs.yaml"), []byte(costs), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.run("report", "declare", file("costs.yaml")).wants(t, exitOK, "published cost book v1")
+	s.run("report", "declare", file("costs.yaml")).wants(t, exitFailed, "already_exists")
+	s.run("report", "books").wants(t, exitOK, "v1", "true")
+	s.run("report", "books", "v1").wants(t, exitOK, "contract 7")
+	s.run("report", "books", "v9").wants(t, exitFailed, "no cost book v9")
+	s.run("report", "cost").wants(t, exitUsage, "--month")
+	s.run("report", "cost", "--month", month).wants(t, exitOK, "by cost book v1", "rent", "unknown: idle_watts", "unknown, at least", "inventory 14", "not over")
+	zh.run("report", "cost", "--month", month, "--before-book", "v1").wants(t, exitOK, "按成本表 v1", "未知：space_month", "的变化")
+	var compared adminapi.CostComparison
+	if err := admin.Ask(t.Context(), flags, http.MethodGet, "/cost-report?month="+month, nil, &compared); err != nil {
+		t.Fatal(err)
+	}
+	if e := compared.After.Engines[0]; e.Requests != 1 || e.Good != 1 || e.Untimed != 0 || e.TotalNano != nil || *e.BilledNano != shown.Amounts.Total {
+		t.Errorf("%+v", e)
+	}
 
 	var page struct {
 		Items []struct {

@@ -1596,6 +1596,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/cost-books": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List what machines of engines were declared to cost, newest first */
+        get: operations["listCostBooks"];
+        put?: never;
+        /**
+         * Declare what the machines of engines cost, as a new version
+         * @description A YAML document of which every figure has a value, a source and a date: machines, purchase price and depreciation or the rent, PUE, idle power, space, staff, prices of power by hour, rates of tokens and the times to answer in. Versions never change.
+         */
+        post: operations["publishCostBook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/cost-report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the engines cost in a month, and tokens and answers of that
+         * @description Lines for depreciation or rent, power of requests and of idle machines, space and operations; rates for a million tokens, for an answer, and for those within the declared times; utilisation and margin. Every figure of the cost book that it rests on is in `assumptions`. What is not known is absent, never 0, and so is all that follows from it; `at_least_nano` is then what is known. With `before` or `before_book` the same report of another month or version comes beside it, with what changed line by line. It covers all tenants. It reads every row of usage of the month, so a replica makes one at a time: 429 (concurrency_limit_exceeded), with Retry-After, while it makes another. 404 (not_found): there is no cost book.
+         */
+        get: operations["reportCosts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/budgets": {
         parameters: {
             query?: never;
@@ -1663,6 +1704,63 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/usage/{request}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What one request was billed, line by line
+         * @description Tokens by kind at the prices of the price book that rated the request, which sum to what was billed, and its energy with how it is known. 404 (not_found) where nothing was billed.
+         */
+        get: operations["explainUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/energy-factors": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The factors of emissions that are shipped, with their sources */
+        get: operations["listEnergyFactors"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/energy-report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Cost, energy and carbon dioxide of a tenant in a month, by model and by how the energy is known
+         * @description Of the statement of the month, without corrections. Energy that is not known is absent, never 0, and has no rates. Rates are for output tokens and are those of requests alone, without idle machines. Emissions need a factor; there is no default. 404 (not_found): there is no such factor, or the month lies before the first that was closed.
+         */
+        get: operations["reportEnergy"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/billing/statements": {
         parameters: {
             query?: never;
@@ -1691,7 +1789,7 @@ export interface paths {
          * The statement of a tenant for a month
          * @description What was used by kind and model, with quantity, unit price and amount, usage of earlier months that came late, corrections, and energy with how it is known. A month that is
          *     not closed gives a provisional statement of what is billed now. A closed month always gives the same figures and the same digest. Documents are in the language of Accept-Language;
-         *     csv and json have none. Reading one leaves an audit record. 404 (not_found): the month lies before the first that was closed.
+         *     csv and json have none. focus (CSV) and focus-jsonl have the rows and columns of the FinOps Open Cost and Usage Specification 1.2; their BilledCost sums to the payable amount. Reading one leaves an audit record. 404 (not_found): the month lies before the first that was closed.
          */
         get: operations["getStatement"];
         put?: never;
@@ -4787,6 +4885,284 @@ export interface components {
         PriceBookList: {
             items: components["schemas"]["PriceBook"][];
         };
+        RequestBill: {
+            request: string;
+            /** Format: date-time */
+            at: string;
+            action: string;
+            model: string;
+            price_book: string;
+            /** @description Absent: the price book is not there any more */
+            price_book_digest?: string;
+            currency: string;
+            /**
+             * Format: int64
+             * @description The sum of the lines
+             */
+            cost_nano: number;
+            lines: components["schemas"]["BillLine"][];
+            /** @description The engine did not report the counts of tokens */
+            estimated: boolean;
+            /**
+             * Format: int64
+             * @description Absent: not known
+             */
+            energy_uj?: number;
+            energy_method: string;
+            factor?: components["schemas"]["EnergyFactor"];
+            /**
+             * Format: int64
+             * @description Micrograms of carbon dioxide
+             */
+            location_ug?: number;
+        };
+        BillLine: {
+            /** @enum {string} */
+            kind: "input" | "cached_input" | "output" | "embedding" | "rerank" | "ingestion" | "unpriced";
+            /**
+             * Format: int64
+             * @description Tokens
+             */
+            quantity: number;
+            /**
+             * Format: int64
+             * @description Of one token
+             */
+            unit_price_nano?: number;
+            /** Format: int64 */
+            amount_nano: number;
+        };
+        EnergyFactor: {
+            id: string;
+            region: string;
+            region_zh: string;
+            scope: string;
+            /** Format: int64 */
+            milligrams_per_kwh: number;
+            year: number;
+            source: string;
+            published: string;
+        };
+        EnergyFactorList: {
+            items: components["schemas"]["EnergyFactor"][];
+        };
+        EnergyReport: {
+            tenant: string;
+            month: string;
+            /** @enum {string} */
+            state: "provisional" | "closed";
+            currency: string;
+            /** Format: double */
+            pue: number;
+            factor?: components["schemas"]["EnergyFactor"];
+            rows: components["schemas"]["EnergyReportRow"][];
+            total: components["schemas"]["EnergyReportRow"];
+            /**
+             * Format: double
+             * @description Grams of carbon dioxide for 1,000 output tokens. Absent: the energy of some is not known, or there is no factor
+             */
+            sci?: number;
+        };
+        EnergyReportRow: {
+            model: string;
+            /** @description measured, modelled, declared or mixed; empty where nothing is known */
+            method: string;
+            /** Format: int64 */
+            requests: number;
+            /**
+             * Format: int64
+             * @description Of these
+             */
+            unknown_requests: number;
+            /** Format: int64 */
+            prompt_tokens: number;
+            /** Format: int64 */
+            output_tokens: number;
+            /** Format: int64 */
+            cost_nano: number;
+            /**
+             * Format: int64
+             * @description Where it is known. Absent: of none
+             */
+            energy_uj?: number;
+            /**
+             * Format: double
+             * @description Absent where the energy of some requests is not known
+             */
+            joules_per_1000_tokens?: number;
+            /**
+             * Format: double
+             * @description EOPS/W by output tokens
+             */
+            tokens_per_joule?: number;
+            /**
+             * Format: double
+             * @description EOPS/kW by requests
+             */
+            requests_per_kilojoule?: number;
+            /**
+             * Format: int64
+             * @description Micrograms of carbon dioxide of the energy that is known
+             */
+            location_ug?: number;
+        };
+        CostComparison: {
+            after: components["schemas"]["CostReport"];
+            before?: components["schemas"]["CostReport"];
+            /** @description Of engines that are in both reports. The lines of an engine sum to its total */
+            changes: components["schemas"]["CostChange"][];
+        };
+        CostChange: {
+            engine: string;
+            /** @description A kind of lines */
+            kind: string;
+            /** Format: int64 */
+            before_nano?: number;
+            /** Format: int64 */
+            after_nano?: number;
+            /** Format: int64 */
+            change_nano?: number;
+            /**
+             * Format: double
+             * @description Of the total before
+             */
+            share?: number;
+        };
+        CostReport: {
+            month: string;
+            /** Format: date-time */
+            from: string;
+            /**
+             * Format: date-time
+             * @description Now where the month is not over
+             */
+            until: string;
+            /** @description The month is over */
+            whole: boolean;
+            book: string;
+            book_digest: string;
+            currency: string;
+            engines: components["schemas"]["CostEngine"][];
+            /** @description Models that no engine of the cost book has. Their machines are in no figure */
+            unassigned: components["schemas"]["CostUnassigned"][];
+        };
+        CostUnassigned: {
+            model: string;
+            /** Format: int64 */
+            requests: number;
+            /** Format: int64 */
+            tokens: number;
+        };
+        CostLine: {
+            /** @enum {string} */
+            kind: "depreciation" | "rent" | "power_requests" | "power_idle" | "space" | "operations";
+            /**
+             * Format: int64
+             * @description Absent where it is not known
+             */
+            nano?: number;
+            /**
+             * Format: int64
+             * @description What is known of it
+             */
+            at_least_nano: number;
+            /** @description How the quantity is known: measured, modelled, declared or mixed. Prices are declared */
+            basis?: string;
+            /** @description The figure that is not known: that of the cost book, or energy */
+            missing?: string;
+        };
+        CostAssumption: {
+            name: string;
+            value: string;
+            source: string;
+            date: string;
+        };
+        CostEngine: {
+            name: string;
+            models: string[];
+            /** Format: int64 */
+            requests: number;
+            /**
+             * Format: int64
+             * @description Of these, those whose answer was there already: they are billed, but no engine worked for them, and they are in no other figure
+             */
+            repeated: number;
+            /**
+             * Format: int64
+             * @description Of their prompts
+             */
+            repeated_tokens: number;
+            /** Format: int64 */
+            answered: number;
+            /**
+             * Format: int64
+             * @description Answers within the declared times
+             */
+            good: number;
+            /**
+             * Format: int64
+             * @description Answers of which it is not known whether they were within the declared times
+             */
+            untimed: number;
+            /** Format: int64 */
+            prompt_tokens: number;
+            /** Format: int64 */
+            cached_tokens: number;
+            /** Format: int64 */
+            completion_tokens: number;
+            /**
+             * Format: int64
+             * @description Without corrections. Absent: in another currency
+             */
+            billed_nano?: number;
+            /**
+             * Format: int64
+             * @description Of requests, where it is metered or modelled
+             */
+            energy_uj: number;
+            energy_method: string;
+            /** Format: double */
+            machine_hours?: number;
+            lines: components["schemas"]["CostLine"][];
+            /** Format: int64 */
+            total_nano?: number;
+            /** Format: int64 */
+            at_least_nano: number;
+            /**
+             * Format: int64
+             * @description Tokens, prompts and answers together
+             */
+            per_million_nano?: number;
+            /** Format: int64 */
+            per_million_prompt_nano?: number;
+            /** Format: int64 */
+            per_million_output_nano?: number;
+            /** Format: int64 */
+            per_answer_nano?: number;
+            /**
+             * Format: int64
+             * @description All costs over the tokens of answers within the declared times
+             */
+            per_good_million_nano?: number;
+            /** Format: int64 */
+            per_good_answer_nano?: number;
+            /**
+             * Format: double
+             * @description Of the currency
+             */
+            tokens_per_unit?: number;
+            /**
+             * Format: double
+             * @description Machine time that the tokens take at the declared rates over all machine time
+             */
+            utilisation?: number;
+            /**
+             * Format: double
+             * @description What was billed over the total, less 1
+             */
+            margin?: number;
+            assumptions: components["schemas"]["CostAssumption"][];
+        };
         /** @enum {string} */
         BudgetPeriod: "day" | "month" | "total";
         NewBudget: {
@@ -4913,7 +5289,7 @@ export interface components {
             id: string;
             /** Format: date-time */
             at: string;
-            /** @description That it is about */
+            /** @description That it is about, or that in which the request it is about was made */
             month?: string;
             /** @description That it is about; model and key are those of the request */
             request?: string;
@@ -7631,6 +8007,10 @@ export interface components {
         IdPath: string;
         KeyPath: string;
         CollectionPath: string;
+        /** @description Id of the factor of emissions; without it there are none */
+        FactorQuery: string;
+        /** @description Energy of the building for that of its machines */
+        PUEQuery: number;
         /** @description Such as 2026-10 */
         MonthPath: string;
         /** @description Tenant id; the caller's own if absent */
@@ -10130,6 +10510,82 @@ export interface operations {
             default: components["responses"]["ProblemAnswer"];
         };
     };
+    listCostBooks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All versions with their text */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PriceBookList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    publishCostBook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewPriceBook"];
+            };
+        };
+        responses: {
+            /** @description The version */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PriceBook"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    reportCosts: {
+        parameters: {
+            query: {
+                /** @description Such as 2026-10 */
+                month: string;
+                /** @description Version of the cost book; without it the one effective at the end of the month */
+                book?: string;
+                /** @description The month to compare with; without it the same */
+                before?: string;
+                /** @description The version to compare with */
+                before_book?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The report */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CostComparison"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
     listBudgets: {
         parameters: {
             query?: {
@@ -10283,6 +10739,87 @@ export interface operations {
             default: components["responses"]["ProblemAnswer"];
         };
     };
+    explainUsage: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description Id of the factor of emissions; without it there are none */
+                factor?: components["parameters"]["FactorQuery"];
+                /** @description Energy of the building for that of its machines */
+                pue?: components["parameters"]["PUEQuery"];
+            };
+            header?: never;
+            path: {
+                request: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bill */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RequestBill"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listEnergyFactors: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The factors */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EnergyFactorList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    reportEnergy: {
+        parameters: {
+            query: {
+                /** @description Such as 2026-10 */
+                month: string;
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description Id of the factor of emissions; without it there are none */
+                factor?: components["parameters"]["FactorQuery"];
+                /** @description Energy of the building for that of its machines */
+                pue?: components["parameters"]["PUEQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The report */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EnergyReport"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
     listStatements: {
         parameters: {
             query?: {
@@ -10312,7 +10849,7 @@ export interface operations {
             query?: {
                 /** @description Tenant id; the caller's own if absent */
                 tenant?: components["parameters"]["TenantQuery"];
-                format?: "json" | "csv" | "md" | "pdf" | "docx";
+                format?: "json" | "csv" | "md" | "pdf" | "docx" | "focus" | "focus-jsonl";
             };
             header?: never;
             path: {
@@ -10331,6 +10868,7 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["SignedStatement"];
                     "text/csv": string;
+                    "application/jsonl": string;
                     "text/markdown": string;
                     "application/pdf": string;
                     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": string;

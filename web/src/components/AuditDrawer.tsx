@@ -15,6 +15,7 @@ import { recordedPassage } from '../lib/passages';
 import { count, duration, energy, exactNano } from '../lib/format';
 import { Failure } from './Failure';
 import { LinkButton } from './LinkButton';
+import { RequestBill } from './RequestBill';
 import { PassageDrawer } from './PassageDrawer';
 import { RevealModal } from './RevealModal';
 import { Time } from './Time';
@@ -52,6 +53,8 @@ function Record({ entry, onRequest }: { entry: Schema['AuditEntry']; onRequest: 
   const [language] = useLanguage();
   const mayRead = useMay('audit.content');
   const mayReveal = useMay('masking.reveal');
+  const mayUsage = useMay('usage.read');
+  const [explained, setExplained] = useState(false);
   const [revealing, setRevealing] = useState<string>(); // a text with tokens, or an empty one to paste it into
   const e = entry.event;
   const masked = e.findings?.some((f) => done(f.action) === 'token') ?? false;
@@ -80,6 +83,12 @@ function Record({ entry, onRequest }: { entry: Schema['AuditEntry']; onRequest: 
       {entry.index < 0 ? <Alert type="info" showIcon title={t('audit.unsealedNote')} /> : <Tag color="blue" style={{ alignSelf: 'flex-start' }}>{t('audit.sealed', { index: entry.index })}</Tag>}
       <Descriptions bordered size="small" column={1} styles={{ label: { width: 140 }, content: { wordBreak: 'break-all' } }} items={facts.filter(([, v]) => v).map(([name, value]) => ({ key: name, label: name, children: value }))} />
       {e.findings && e.findings.length > 0 && <Findings findings={e.findings} />}
+      {mayUsage && e.request && e.usage?.currency && !explained && (
+        <Button style={{ alignSelf: 'flex-start' }} onClick={() => setExplained(true)}>
+          {t('costs.explain')}
+        </Button>
+      )}
+      {explained && e.request && <RequestBill request={e.request} tenant={e.tenant} />}
       {mayReveal && e.request && masked && (
         <Flex gap={8} wrap align="center">
           <Button onClick={() => setRevealing('')}>{t('reveal.ofRecord')}</Button>

@@ -26,6 +26,7 @@ import {
   SafetyOutlined,
   SettingOutlined,
   TeamOutlined,
+  ThunderboltOutlined,
   UserOutlined,
 } from '@ant-design/icons';
 import { Button, Drawer, Dropdown, Flex, Layout, Menu, Spin, Tag, theme, Tooltip, Typography } from 'antd';
@@ -56,6 +57,7 @@ const entries = [
   { path: 'organisations', key: 'organisations', icon: <ApartmentOutlined />, permission: 'tenants.read' },
   { path: 'tenants', key: 'tenants', icon: <BankOutlined />, permission: 'tenants.read' },
   { path: 'usage', key: 'usage', icon: <BarChartOutlined />, permission: 'usage.read' },
+  { path: 'costs', key: 'costs', icon: <ThunderboltOutlined />, permission: 'usage.read' },
   { path: 'knowledge', key: 'knowledge', icon: <ReadOutlined />, permission: 'rag.read' },
   { path: 'audit', key: 'audit', icon: <AuditOutlined />, permission: 'audit.read' },
   { path: 'provenance', key: 'provenance', icon: <FileSearchOutlined />, permission: 'audit.read' },

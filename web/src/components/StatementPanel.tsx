@@ -11,7 +11,7 @@ import { download } from '../lib/csv';
 import { Failure } from './Failure';
 import { Panel } from './Panel';
 
-const formats = ['pdf', 'docx', 'csv', 'json'] as const;
+const formats = ['pdf', 'docx', 'csv', 'json', 'focus'] as const;
 type Format = (typeof formats)[number];
 
 /** The statement of a month, to file or to hand on. Until the month is closed it is provisional, and says so itself. */
@@ -24,7 +24,7 @@ export function StatementPanel() {
       const content = (await call(
         api.GET('/billing/statements/{month}', { params: { path: { month }, query: { format } }, headers: { 'Accept-Language': language }, parseAs: 'blob' }),
       )) as unknown as Blob;
-      download(`statement-${month}.${format}`, content.type, content);
+      download(`statement-${month}.${format === 'focus' ? 'focus.csv' : format}`, content.type, content);
     },
   });
   return (

@@ -43,6 +43,18 @@ export function energy(microjoules: number, language: Language): string {
   return `${new Intl.NumberFormat(tag(language), { maximumSignificantDigits: 4 }).format(value)} ${unit}`;
 }
 
+/** Micrograms of carbon dioxide. */
+export function carbon(micrograms: number, language: Language): string {
+  const grams = micrograms / 1e6;
+  const [value, unit] = grams < 1000 ? [grams, 'g'] : grams < 1e6 ? [grams / 1000, 'kg'] : [grams / 1e6, 't'];
+  return `${new Intl.NumberFormat(tag(language), { maximumSignificantDigits: 4 }).format(value)} ${unit}`;
+}
+
+/** A rate of work, with the digits that matter. */
+export function rate(value: number, language: Language): string {
+  return new Intl.NumberFormat(tag(language), { maximumSignificantDigits: 4 }).format(value);
+}
+
 export function count(value: number, language: Language): string {
   return new Intl.NumberFormat(tag(language)).format(value);
 }

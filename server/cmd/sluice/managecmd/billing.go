@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +22,7 @@ import (
 func (a *app) billingCommand() *cobra.Command {
 	var flags cli.RemoteFlags
 	var tenant string
-	cmd := &cobra.Command{Use: "billing", Short: cli.Both("cli.billing.short")}
+	cmd := &cobra.Command{Use: "billing", Aliases: []string{"bill"}, Short: cli.Both("cli.billing.short")}
 	flags.Register(cmd, a.App)
 	flags.Act.Register(cmd)
 	cmd.PersistentFlags().StringVar(&tenant, "tenant", "", cli.Both("cli.shared.tenant"))
@@ -37,16 +36,17 @@ func (a *app) billingCommand() *cobra.Command {
 func (a *app) statementCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Command {
 	var month, format, out string
 	cmd := &cobra.Command{
-		Use: "statement", Short: cli.Both("cli.billing_statement.short"), Args: cli.Exactly(0),
+		Use: "statement", Aliases: []string{"export"}, Short: cli.Both("cli.billing_statement.short"), Args: cli.Exactly(0),
 		Long: message.Both("cli.billing_statement.long", "\n"),
 		Example: `  sluice billing statement --tenant demo --month 2026-10 --out october.pdf
-  sluice billing statement --month 2026-10 --format csv > october.csv`,
+  sluice billing statement --month 2026-10 --format csv > october.csv
+  sluice bill export --month 2026-10 --format focus --out october.focus.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if month == "" {
 				return cli.Misuse("cli.billing_statement.no_month")
 			}
 			if format == "" {
-				format = strings.TrimPrefix(strings.ToLower(filepath.Ext(out)), ".")
+				format = formatOf(out)
 			}
 			if !slices.Contains(statement.Formats(), statement.Format(format)) {
 				return cli.Misuse("cli.billing_statement.no_format", format)
@@ -58,6 +58,17 @@ func (a *app) statementCommand(flags *cli.RemoteFlags, tenant *string) *cobra.Co
 	cmd.Flags().StringVar(&format, "format", "", cli.Both("cli.billing_statement.format"))
 	cmd.Flags().StringVar(&out, "out", "", cli.Both("cli.billing_statement.out"))
 	return cmd
+}
+
+// formatOf returns the format that the name of a file ends in, "" if there is none: focus.csv is not csv.
+func formatOf(name string) string {
+	found, ending := "", ""
+	for _, f := range statement.Formats() {
+		if e := f.Ending(); strings.HasSuffix(strings.ToLower(name), "."+e) && len(e) > len(ending) {
+			found, ending = string(f), e
+		}
+	}
+	return found
 }
 
 // download writes what a server has at a path into a file that is not there yet, or to standard output. A file that stays is whole.

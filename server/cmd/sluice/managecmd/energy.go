@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/billing/energy/carbon"
 	"github.com/sluice-project/sluice/billing/energy/meter"
 	"github.com/sluice-project/sluice/billing/statement"
@@ -197,30 +198,18 @@ func (a *app) energyReportCommand() *cobra.Command {
 	return cmd
 }
 
-// energyRow is the work of a model whose energy is known in one way. Method "" is not known.
-type energyRow struct {
-	Model       string `json:"model"`
-	Method      string `json:"method"`
-	Requests    int64  `json:"requests"`
-	Tokens      int64  `json:"output_tokens"`
-	Microjoules int64  `json:"energy_uj"`
-	carbon.Rates
-	Location *int64 `json:"location_ug,omitempty"` // micrograms of carbon dioxide; nil without a factor
-	Market   *int64 `json:"market_ug,omitempty"`
-}
-
 // energyReport is a month of a tenant. Its rows sum to the statement of the month.
 type energyReport struct {
-	Tenant    string         `json:"tenant"`
-	Month     string         `json:"month"`
-	State     string         `json:"state"`
-	Statement string         `json:"statement_sha256"`
-	PUE       float64        `json:"pue"`
-	Location  *carbon.Factor `json:"location_factor,omitempty"`
-	Market    *carbon.Factor `json:"market_factor,omitempty"`
-	Embodied  float64        `json:"embodied_grams"`
-	Rows      []energyRow    `json:"rows"`
-	SCI       *float64       `json:"sci_grams_per_1000_tokens,omitempty"`
+	Tenant    string              `json:"tenant"`
+	Month     string              `json:"month"`
+	State     string              `json:"state"`
+	Statement string              `json:"statement_sha256"`
+	PUE       float64             `json:"pue"`
+	Location  *carbon.Factor      `json:"location_factor,omitempty"`
+	Market    *carbon.Factor      `json:"market_factor,omitempty"`
+	Embodied  float64             `json:"embodied_grams"`
+	Rows      []billing.EnergyRow `json:"rows"`
+	SCI       *float64            `json:"sci_grams_per_1000_tokens,omitempty"`
 }
 
 // energyReport makes the report of the statement of the month.
@@ -256,10 +245,10 @@ func (a *app) energyReport(ctx context.Context, flags cli.RemoteFlags, q energyQ
 	out := energyReport{
 		Tenant: s.Tenant, Month: s.Month, State: string(s.State), Statement: signed.Digest, PUE: q.pue, Location: location, Market: market, Embodied: q.embodied,
 	}
-	if out.Rows, err = energyRows(s.Usage, location, market, int64(math.Round(q.pue*1000))); err != nil {
+	if out.Rows, err = billing.EnergyRows(s.Usage, location, market, int64(math.Round(q.pue*1000))); err != nil {
 		return energyReport{}, err
 	}
-	out.SCI = sci(out.Rows, q.embodied)
+	out.SCI = billing.SCI(out.Rows, q.embodied)
 	return out, nil
 }
 
@@ -269,57 +258,6 @@ func wanted(list []carbon.Factor, id string) (*carbon.Factor, error) {
 	}
 	f, err := carbon.Find(list, id)
 	return &f, err
-}
-
-// energyRows adds usage up by model and method, in the order in which they come.
-func energyRows(usage []statement.Usage, location, market *carbon.Factor, pue int64) ([]energyRow, error) {
-	type group struct{ model, method string }
-	at := map[group]int{}
-	rows := []energyRow{}
-	for _, u := range usage {
-		g := group{u.Model, u.EnergyMethod}
-		i, there := at[g]
-		if !there {
-			i = len(rows)
-			at[g] = i
-			rows = append(rows, energyRow{Model: u.Model, Method: u.EnergyMethod})
-		}
-		r := &rows[i]
-		r.Requests, r.Tokens, r.Microjoules = r.Requests+u.Requests, r.Tokens+u.Completion, r.Microjoules+u.Energy
-	}
-	for i := range rows {
-		r := &rows[i]
-		if r.Method == "" { // nothing is known, which is not 0
-			continue
-		}
-		r.Rates = carbon.Work{Requests: r.Requests, Tokens: r.Tokens, Microjoules: r.Microjoules}.Rates()
-		for _, c := range []struct {
-			factor *carbon.Factor
-			to     **int64
-		}{{location, &r.Location}, {market, &r.Market}} {
-			if c.factor == nil {
-				continue
-			}
-			ug, err := c.factor.Micrograms(r.Microjoules, pue)
-			if err != nil {
-				return nil, err
-			}
-			*c.to = &ug
-		}
-	}
-	return rows, nil
-}
-
-// sci is by location, and nil where the energy of a row is not known or there is no factor: a part is no intensity of the whole.
-func sci(rows []energyRow, embodied float64) *float64 {
-	var ug, tokens int64
-	for _, r := range rows {
-		if r.Location == nil {
-			return nil
-		}
-		ug, tokens = ug+*r.Location, tokens+r.Tokens
-	}
-	return carbon.SCI(ug, int64(embodied*1e6), tokens)
 }
 
 func (a *app) printEnergy(r energyReport, asJSON bool) error {
