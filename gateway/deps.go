@@ -207,6 +207,8 @@ type Decision interface {
 	RespondBeforeRecord() bool
 	Signs() bool // every answer is signed
 	Caching() governance.Caching
+	// Placing says where the texts may go, by what was found until now.
+	Placing() governance.Placing
 	Watermark() governance.Watermarking
 	Answering(collection string) governance.Answering
 	Urgency(asked string) string

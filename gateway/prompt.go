@@ -50,6 +50,7 @@ type demand struct {
 	needs capability.Needs
 	unmet capability.Reason // of one that is busy, else of the last
 	marks bool              // one could not write the watermark that the policy demands
+	place bool              // one stands where the data may not go, and could do all that is asked
 
 	markable bool // one can mark
 }
@@ -74,6 +75,10 @@ func (d *demand) fits(o pool.Offer) bool {
 	if !ok && !d.unmet.Busy {
 		d.unmet = why
 	}
+	if ok && !r.placing().Allows(string(o.Place)) {
+		d.place = true
+		return false
+	}
 	return ok
 }
 
@@ -81,6 +86,8 @@ func (d *demand) fits(o pool.Offer) bool {
 func (d *demand) refusal() error {
 	model := string(d.run.call.Model)
 	switch why := d.unmet; {
+	case d.place:
+		return d.run.misplaced()
 	case d.marks && why.Why == "" && d.markerWarms():
 		return fault.Wrap(errors.New("no instance that can mark takes requests"), fault.CodeEngineUnavailable, model).WithRetryAfter(time.Second)
 	case d.marks && why.Why == "":

@@ -77,6 +77,7 @@ type admission struct {
 	promptDigest string
 	subject      string // digest of the person whom it is about
 	visible      visibleLabel
+	placing      governance.Placing // of a part that has no decision of its own
 }
 
 // sources are the passages that the call uses.

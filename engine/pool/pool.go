@@ -73,9 +73,25 @@ const (
 	PowerMeasured Power = "measured" // by a meter
 )
 
+// Place is what kind of place an instance stands at, by which data of some grades goes there or not.
+type Place string
+
+// The places.
+const (
+	PlaceUnknown Place = ""       // nobody says: see [Instance.Place]
+	PlaceDevice  Place = "device" // on the machine of whoever uses it
+	PlaceEdge    Place = "edge"   // at a site of one's own
+	PlaceCentre  Place = "centre" // in a data centre of one's own
+	PlaceCloud   Place = "cloud"  // outside
+)
+
+// Places returns those that can be said.
+func Places() []Place { return []Place{PlaceDevice, PlaceEdge, PlaceCentre, PlaceCloud} }
+
 // Attributes are what the administrator says of an instance.
 type Attributes struct {
 	Weight      int      // its share of the requests, next to the other weights; 0 means 1
+	Place       Place    // the kind of place where it stands
 	Zone        string   // where it stands; "" is nowhere in particular
 	Roles       []string // what it is for, such as "prefill"; none: everything
 	CostPerHour int64    // in 10⁻⁹ units of the currency; 0: nobody says
@@ -91,6 +107,8 @@ func (a Attributes) Validate() error {
 	switch {
 	case a.Weight < 0 || a.Weight > maxWeight:
 		return fmt.Errorf("weight: must lie between 0 and %d", maxWeight)
+	case a.Place != PlaceUnknown && !slices.Contains(Places(), a.Place):
+		return errors.New("place: must be device, edge, centre or cloud, or empty")
 	case a.CostPerHour < 0:
 		return errors.New("cost_per_hour: must not be negative")
 	case !slices.Contains([]Power{PowerUnknown, PowerDeclared, PowerModelled, PowerMeasured}, a.Power):
@@ -244,6 +262,7 @@ type Offer struct {
 	Model *engine.Model        // as the instance lists it; nobody changes it
 	Known *capability.Verdicts // nil: nothing but what it lists
 	Batch int                  // requests of this replica that the instance would run, this one among them
+	Place Place                // where it stands
 }
 
 // Meets reports whether the instance may be sent a request with these needs, and if not, why: by what it lists of the model, and by what is known of it.
@@ -489,6 +508,7 @@ func (i *Instance) Status() Status {
 	st := Status{
 		Name: i.Name, Kind: i.Kind, Profile: i.Profile, Attributes: *i.attributes.Load(), State: state, Since: i.since, Running: int(i.running.Load()), Begun: i.begun.Load(),
 	}
+	st.Place = i.Place()
 	if st.State == StateSick || st.State == StateGone {
 		st.Cause = i.cause
 	}
@@ -578,7 +598,21 @@ func (i *Instance) learn(all []engine.Model) {
 
 // Offer returns what is known of a model as the instance lists it.
 func (i *Instance) Offer(m *engine.Model) Offer {
-	return Offer{m, i.Capabilities(m.ID), int(i.running.Load()) + 1}
+	return Offer{m, i.Capabilities(m.ID), int(i.running.Load()) + 1, i.Place()}
+}
+
+// Place returns the kind of place where the instance stands. Where nobody says, engines of ours are in the centre, and everything else is outside.
+func (i *Instance) Place() Place { return i.attributes.Load().place(i.Kind) }
+
+func (a *Attributes) place(k Kind) Place {
+	switch {
+	case a.Place != PlaceUnknown:
+		return a.Place
+	case k == KindNative || k == KindWorker:
+		return PlaceCentre
+	default:
+		return PlaceCloud
+	}
 }
 
 // Bills reports whether an answer of the instance may be on somebody's bill: by its engine's word, and without one of all that are not our own.

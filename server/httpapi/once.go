@@ -40,7 +40,7 @@ func answerHeaders() []string { return []string{headerReceipt, headerFallback, l
 
 // askHeaders are those of a request that decide its answer or its record: with others it is another request.
 func askHeaders() []string {
-	return []string{headerClass, headerFirstTokenTimeout, "X-Sluice-On-Behalf-Of", "X-Sluice-Purpose", "X-Sluice-Session", headerAnthropicVersion}
+	return []string{headerClass, headerDataGrade, headerFirstTokenTimeout, "X-Sluice-On-Behalf-Of", "X-Sluice-Purpose", "X-Sluice-Session", headerAnthropicVersion}
 }
 
 // keptAnswer is an answer as it is stored.

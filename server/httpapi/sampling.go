@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/rawjson"
@@ -288,6 +289,18 @@ func urgencyHeaders(class, timeout string, c *gateway.Call) error {
 			fault.Say("httpapi.patience", maxFirstTokenTimeout)).WithParam(headerFirstTokenTimeout)
 	}
 	c.FirstTokenTimeout = time.Duration(ms) * time.Millisecond
+	return nil
+}
+
+// dataGradeHeader decodes the header that says how sensitive the data of a request is. What it does not know it refuses: the caller means something by it.
+func dataGradeHeader(grade string, c *gateway.Call) error {
+	if grade == "" {
+		return nil
+	}
+	var ok bool
+	if c.DataGrade, ok = governance.ParseDataGrade(grade); !ok {
+		return fault.New(fault.CodeInvalidValue, headerDataGrade, fault.Say("value.data_grade")).WithParam(headerDataGrade)
+	}
 	return nil
 }
 
