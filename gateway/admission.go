@@ -206,6 +206,6 @@ func (r *run) mask(_ context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.masked, r.received = masked{given, asSent, passages}, nil
+	r.masked, r.received = masked{call: given, clear: asSent, prefix: r.prefixOf(given), maskedPassages: passages}, nil
 	return r.settlePlace()
 }

@@ -46,6 +46,7 @@ func (r *run) generateOnce(ctx context.Context, yield func(engine.Event, error) 
 	bounded, heard := r.boundAttempt(ctx)
 	defer heard()
 	i.Begin()
+	i.Given(r.masked.prefix)
 	defer r.draws(r.serving())()
 	ended, asked, before := context.Canceled, r.p.now(), i.Beginnings() // by a consumer that stops or panics
 	defer func() { i.End(ended) }()
@@ -60,7 +61,7 @@ func (r *run) generateOnce(ctx context.Context, yield func(engine.Event, error) 
 			}
 			if begun = err == nil; begun {
 				r.answer.engineBegan()
-				i.Began()
+				i.Began(r.p.now().Sub(asked))
 			}
 		}
 		if !yield(ev, err) {

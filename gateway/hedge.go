@@ -41,6 +41,7 @@ func (r *run) startRunner(ctx context.Context, at route.Choice) *runner {
 	n := &runner{at: at, asked: r.p.now(), cancel: cancel, events: make(chan runnerEvent), resume: make(chan struct{}, 1)}
 	text := r.prompt.text
 	at.Instance.Begin()
+	at.Instance.Given(r.masked.prefix)
 	pause := r.draws(at)
 	before := at.Instance.Beginnings()
 	go func() {
@@ -241,7 +242,7 @@ func (r *run) relay(ctx context.Context, n *runner, ev runnerEvent, yield func(e
 		return false
 	}
 	r.answer.engineBegan()
-	n.at.Instance.Began()
+	n.at.Instance.Began(r.p.now().Sub(n.asked))
 	for ok := true; ok; ev, ok = n.next() {
 		if !yield(ev.Event, ev.err) || ev.err != nil {
 			return false

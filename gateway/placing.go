@@ -1,8 +1,12 @@
 package gateway
 
 import (
+	"encoding/json"
+	"math"
 	"strings"
 
+	"github.com/sluice-project/sluice/engine/pool"
+	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -19,14 +23,45 @@ func (r *run) placing() governance.Placing {
 	return r.admission.placing
 }
 
-// settlePlace has another instance serve the call if its texts, which are looked at after the route is chosen, may not go to the one that was chosen. No engine has
+// prefixOf returns the hashes of the beginnings of a masked prompt, if its model's instances are compared by them. Those of two tenants are never the same, unless
+// their policies let engines share what they computed of prompts.
+func (r *run) prefixOf(c *Call) []uint64 {
+	if r.need != route.Generate || !r.choice.Resilience.Prefers().UsesPrefix() {
+		return nil
+	}
+	domain := "tenant/" + r.caller.Tenant
+	if r.admission.decision.SharesPrefixCache() {
+		domain = "shared"
+	}
+	h := pool.NewPrefixHash(r.p.prefixes, domain)
+	for i := range c.Tools {
+		h.Write(c.Tools[i].Name)
+		h.Write(c.Tools[i].Description)
+		h.Write(string(c.Tools[i].Parameters))
+	}
+	for i := range c.Messages {
+		h.Write(c.Messages[i].Role)
+		h.Write(c.Messages[i].Content)
+	}
+	h.Write(c.Prompt)
+	return h.Sum()
+}
+
+// settlePlace chooses the instance anew once the texts are masked, where prompts count. It has another instance serve the call if its texts, which are looked at after the route is chosen, may not go to the one that was chosen. No engine has
 // had anything of them but, masked, the question of a search, and what spells tokens. What asks no engine stays where it is.
 func (r *run) settlePlace() error {
 	at := r.serving().Instance
-	if at == nil || r.placing().Allows(string(at.Place())) {
+	if at == nil {
+		return nil
+	}
+	allowed := r.placing().Allows(string(at.Place()))
+	if allowed && len(r.masked.prefix) == 0 {
 		return nil
 	}
 	next, err := r.p.deps.Router.Again(r.choice, nil)
+	if allowed && (err != nil || next.Instance == nil) { // it has just begun to take no requests: whoever asks it learns so
+		return nil
+	}
 	if err != nil || next.Instance == nil {
 		r.answer.decline()
 		return r.misplaced()
@@ -53,4 +88,43 @@ func (r *run) notePlace(detail map[string]string) {
 	if i := r.serving().Instance; i != nil {
 		detail["place"] = string(i.Place())
 	}
+	if text := decisionText(r.decision); text != "" {
+		detail["route"] = text
+	}
+}
+
+// decisionText says how an instance was chosen among several, as records have it: each of them, at most 16, with its verdict, and the terms of its score in
+// hundredths where they were compared by them. "" where there was nothing to choose.
+func decisionText(t *pool.Trace) string {
+	if t == nil || len(t.All()) < 2 {
+		return ""
+	}
+	type said struct {
+		Instance string `json:"instance"`
+		Verdict  string `json:"verdict"`
+		Why      string `json:"why,omitempty"`
+		Running  int    `json:"running,omitempty"`
+		Sum      int    `json:"sum,omitempty"` // by the weights; what follows is without them
+		Load     int    `json:"load,omitempty"`
+		Prefix   int    `json:"prefix,omitempty"`
+		Cost     int    `json:"cost,omitempty"`
+		Energy   int    `json:"energy,omitempty"`
+		Session  int    `json:"session,omitempty"`
+	}
+	cents := func(x float64) int { return int(math.Round(x * 100)) }
+	out := struct {
+		Instances []said `json:"instances"`
+		More      int    `json:"more,omitempty"`
+	}{More: t.More()}
+	for _, c := range t.All() {
+		out.Instances = append(out.Instances, said{
+			Instance: c.Instance, Verdict: string(c.Verdict), Why: c.Why, Running: c.Running, Sum: cents(c.Score.Sum), Load: cents(c.Score.Load),
+			Prefix: cents(c.Score.Prefix), Cost: cents(c.Score.Cost), Energy: cents(c.Score.Energy), Session: cents(c.Score.Session),
+		})
+	}
+	text, err := json.Marshal(out)
+	if err != nil { // texts and numbers
+		return ""
+	}
+	return string(text)
 }

@@ -18,11 +18,15 @@ import (
 // route picks the version and its engine, which can do what is asked.
 func (r *run) route(ctx context.Context) error {
 	d := &demand{run: r, needs: r.asksFor()}
-	ask := route.Ask{Model: string(r.call.Model), Unit: r.admission.conversation, Need: r.need, Fits: d.fits}
+	ask := route.Ask{
+		Model: string(r.call.Model), Unit: r.admission.conversation, Need: r.need, Fits: d.fits, Why: d.whyNot,
+		Prefix: func() []uint64 { return r.masked.prefix }, Trace: &d.trace,
+	}
 	if r.call.parent != "" { // of the model that the index is made with, and of no other
 		ask = r.p.deps.Embedding
 	}
 	choice, err := r.p.deps.Router.Pick(ask)
+	r.decision = &d.trace
 	r.markable = d.markable
 	if !choice.Info.Audience.Has(r.caller.Tenant) { // whoever may not use it does not learn that there is one
 		return fault.New(fault.CodeModelNotFound, string(r.call.Model)).WithParam("model")
@@ -44,6 +48,14 @@ func (r *run) route(ctx context.Context) error {
 	return nil
 }
 
+// Why an instance does not meet a request, in a word that records have.
+const (
+	whyModel     = "model"     // its model is for others, or does something else
+	whyWatermark = "watermark" // it cannot write the one that the policy demands
+	whyAble      = "ability"   // it is not known to do all that is asked
+	whyPlace     = "place"     // the data may not go there
+)
+
 // demand is what a request needs of an engine, with why the instances that were looked at do not meet it.
 type demand struct {
 	run   *run
@@ -53,7 +65,13 @@ type demand struct {
 	place bool              // one stands where the data may not go, and could do all that is asked
 
 	markable bool // one can mark
+
+	trace pool.Trace
+	why   string // in a word, why the last one does not
 }
+
+// whyNot says why the instance that was looked at last does not meet it.
+func (d *demand) whyNot() string { return d.why }
 
 // fits reports whether an instance can do all that is asked and is for the caller: by what it lists of the model, and by what is known of it. It is
 // asked once the texts are masked, too.
@@ -64,19 +82,20 @@ func (d *demand) fits(o pool.Offer) bool {
 		c = r.masked.call
 	}
 	if !o.Model.Audience.Has(r.caller.Tenant) || !r.call.Action.Can(*o.Model) || c.checkDimensions(r.need, o.Model) != nil {
+		d.why = whyModel
 		return false
 	}
 	d.markable = d.markable || o.Model.HasMarks
 	if r.watermarking().Required && !o.Model.HasMarks {
-		d.marks = true
+		d.marks, d.why = true, whyWatermark
 		return false
 	}
 	ok, why := o.Meets(&d.needs)
-	if !ok && !d.unmet.Busy {
+	if d.why = whyAble; !ok && !d.unmet.Busy {
 		d.unmet = why
 	}
 	if ok && !r.placing().Allows(string(o.Place)) {
-		d.place = true
+		d.place, d.why = true, whyPlace
 		return false
 	}
 	return ok

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
@@ -36,6 +37,7 @@ type run struct {
 	admission admission           // admit
 	choice    route.Choice        // route
 	markable  bool                // route: an instance that can mark may serve the call
+	decision  *pool.Trace         // route, and when the texts are masked: how its instance was chosen; nil before
 	sources   sources             // retrieve
 	document  *rag.ParsedDocument // retrieve, of a document that is taken in
 	decoded   decoded             // retrieve, of tokens that are spelt
@@ -99,6 +101,8 @@ type decoded struct {
 type masked struct {
 	call  *Call  // with masked texts; nil before
 	clear string // the prompt as the caller sent it, where it is kept so
+
+	prefix []uint64 // the hashes of its beginnings, where instances are compared by them
 	maskedPassages
 }
 

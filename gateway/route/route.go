@@ -131,6 +131,12 @@ type Ask struct {
 
 	// Fits reports whether an instance can run the request; nil: every one that meets Need can.
 	Fits func(pool.Offer) bool
+	// Why says in a word why Fits has refused the last instance. nil: nobody says.
+	Why func() string
+	// Prefix returns the hashes of the prompt, once it is known; nil: it never is.
+	Prefix func() []uint64
+	// Trace, if it is set, is told how Pick, and Again with nobody tried, have chosen.
+	Trace *pool.Trace
 }
 
 func (a Ask) fits(o pool.Offer) bool { return a.Need.Met(*o.Model) && (a.Fits == nil || a.Fits(o)) }
@@ -337,9 +343,26 @@ func (r *Router) Again(c Choice, tried []*pool.Instance) (Choice, error) { retur
 // place chooses the instance of a choice whose version is known.
 func (r *Router) place(c Choice, tried ...*pool.Instance) (Choice, error) {
 	v := c.Version
-	i, info, none := r.pools.Choose(v.Engine, pool.Wanted{
-		Model: v.EngineModel, Tried: tried, Fits: func(o pool.Offer) bool { return !changed(v, o.Model) && c.ask.fits(o) },
-	})
+	weights := false // of the last one are not those of the version
+	w := pool.Wanted{Model: v.EngineModel, Tried: tried, Prefer: c.Resilience.Prefers(), Fits: func(o pool.Offer) bool {
+		weights = changed(v, o.Model)
+		return !weights && c.ask.fits(o)
+	}, Why: func() string {
+		if weights || c.ask.Why == nil {
+			return "weights"
+		}
+		return c.ask.Why()
+	}}
+	if len(tried) == 0 {
+		w.Trace = c.ask.Trace
+	}
+	if w.Prefer != nil {
+		w.Session = pool.HashOf(c.ask.Unit)
+		if c.ask.Prefix != nil {
+			w.Prefix = c.ask.Prefix()
+		}
+	}
+	i, info, none := r.pools.Choose(v.Engine, w)
 	if i == nil {
 		return c.nobody(none)
 	}

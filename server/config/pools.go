@@ -76,13 +76,16 @@ type Instance struct {
 	Roles []string
 	// CostPerHour is what an hour of it costs, in the currency of the price books; 0: not told.
 	CostPerHour float64
+	// CostPerMillion is what a million tokens of it cost, in the same currency, and JoulesPerToken the energy of one; 0: not told.
+	CostPerMillion float64
+	JoulesPerToken float64
 	// Power says where figures of its electric power come from: "measured", "modelled", "declared" or "" for nobody says.
 	Power string
 }
 
 // Attributes returns the same for a pool.
 func (i Instance) Attributes() pool.Attributes {
-	return pool.Attributes{Weight: i.Weight, Place: i.Place, Zone: i.Zone, Roles: i.Roles, CostPerHour: int64(math.Round(i.CostPerHour * 1e9)), Power: pool.Power(i.Power)}
+	return pool.Attributes{Weight: i.Weight, Place: i.Place, Zone: i.Zone, Roles: i.Roles, CostPerHour: int64(math.Round(i.CostPerHour * 1e9)), CostPerMillion: i.CostPerMillion, JoulesPerToken: i.JoulesPerToken, Power: pool.Power(i.Power)}
 }
 
 // outside reports whether an engine is an upstream whose dialect is that of a cloud.
