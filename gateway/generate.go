@@ -61,7 +61,7 @@ func (r *run) generateOnce(ctx context.Context, yield func(engine.Event, error) 
 			}
 			if begun = err == nil; begun {
 				r.answer.engineBegan()
-				i.Began(r.p.now().Sub(asked))
+				i.Began(r.firstAfter(asked))
 			}
 		}
 		if !yield(ev, err) {

@@ -242,7 +242,7 @@ func (r *run) relay(ctx context.Context, n *runner, ev runnerEvent, yield func(e
 		return false
 	}
 	r.answer.engineBegan()
-	n.at.Instance.Began(r.p.now().Sub(n.asked))
+	n.at.Instance.Began(r.firstAfter(n.asked))
 	for ok := true; ok; ev, ok = n.next() {
 		if !yield(ev.Event, ev.err) || ev.err != nil {
 			return false

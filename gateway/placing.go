@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/route"
@@ -77,7 +78,15 @@ func (r *run) misplaced() error {
 	if allowed == "" {
 		allowed = fault.Say("thing.nowhere")
 	}
-	return fault.New(fault.CodePlaceNotAllowed, p.Grade.String(), string(r.call.Model), allowed).WithParam("model")
+	return fault.New(fault.CodePlaceNotAllowed, p.Grade.String(), string(r.asked()), allowed).WithParam("model")
+}
+
+// firstAfter is how long an instance took until its first token, where instances are compared by that; else 0.
+func (r *run) firstAfter(asked time.Time) time.Duration {
+	if p := r.choice.Resilience.Prefers(); p == nil || p.FirstToken == 0 {
+		return 0
+	}
+	return r.p.now().Sub(asked)
 }
 
 // notePlace tells a record of the grade of the data, and of the place where the call runs.

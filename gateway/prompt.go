@@ -24,6 +24,7 @@ func (r *run) route(ctx context.Context) error {
 	}
 	if r.call.parent != "" { // of the model that the index is made with, and of no other
 		ask = r.p.deps.Embedding
+		ask.Fits = d.placed
 	}
 	choice, err := r.p.deps.Router.Pick(ask)
 	r.decision = &d.trace
@@ -34,7 +35,11 @@ func (r *run) route(ctx context.Context) error {
 	if fault.Is(err, fault.CodeModelNotCapable) || err == nil && !r.call.Action.Can(choice.Info) {
 		return r.notCapable(ctx, choice.Info)
 	}
-	if r.choice = choice; err != nil {
+	if r.choice = choice; d.place && choice.Instance == nil {
+		r.answer.decline()
+		return r.misplaced()
+	}
+	if err != nil {
 		return err
 	}
 	if err := r.received.checkDimensions(r.need, &choice.Info); err != nil {
@@ -94,19 +99,22 @@ func (d *demand) fits(o pool.Offer) bool {
 	if d.why = whyAble; !ok && !d.unmet.Busy {
 		d.unmet = why
 	}
-	if ok && !r.placing().Allows(string(o.Place)) {
-		d.place, d.why = true, whyPlace
-		return false
+	return ok && d.placed(o)
+}
+
+// placed reports whether the data may go where an instance stands. It is asked of those that can do all else.
+func (d *demand) placed(o pool.Offer) bool {
+	if d.run.placing().Allows(string(o.Place)) {
+		return true
 	}
-	return ok
+	d.place, d.why = true, whyPlace
+	return false
 }
 
 // refusal says why no instance that lists the model is known to do all that is asked, and names what it is.
 func (d *demand) refusal() error {
 	model := string(d.run.call.Model)
 	switch why := d.unmet; {
-	case d.place:
-		return d.run.misplaced()
 	case d.marks && why.Why == "" && d.markerWarms():
 		return fault.Wrap(errors.New("no instance that can mark takes requests"), fault.CodeEngineUnavailable, model).WithRetryAfter(time.Second)
 	case d.marks && why.Why == "":

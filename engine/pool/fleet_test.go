@@ -278,9 +278,9 @@ func TestCheapestThatIsFastEnough(t *testing.T) {
 			cheaper, dearest float64 // bounds of the cost
 			within           float64
 		}{
-			{2000, 0.05, 2, 1, 1.3, 0.97},  // the cheap ones do it alone
+			{2000, 0.05, 2, 1, 1.3, 0.97}, // the cheap ones do it alone
 			{2000, 0.5, 2, 1.2, 3.8, 0.9}, // they do not
-			{300, 0.1, 0.5, 3, 4, 0.8},     // they are not fast enough for a prompt that is not known
+			{300, 0.1, 0.5, 3, 4, 0.8},    // they are not fast enough for a prompt that is not known
 		} {
 			c.util, c.slo, c.rates = x.util, x.slo, []float64{x.slow, 8000}
 			c.choose = by(&pool.Preference{Cost: 1, Load: 0.05, FirstToken: time.Duration(x.slo * 0.5 * float64(time.Second)), Spread: 100})

@@ -739,10 +739,12 @@ func (i *Instance) End(err error) {
 	i.size(err, ran)
 }
 
-// Began notes that the instance has begun to answer a request, some time after it was asked.
+// Began notes that the instance has begun to answer a request, some time after it was asked; 0: nobody wants to know how long.
 func (i *Instance) Began(after time.Duration) {
 	i.beginnings.Add(1)
-	i.noteFirst(after)
+	if after > 0 {
+		i.noteFirst(after)
+	}
 }
 
 // Given notes that the instance is given a prompt with these hashes, so that others that begin alike find it.

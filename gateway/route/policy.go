@@ -197,7 +197,9 @@ func (r *Resilience) Prefers() *pool.Preference {
 }
 
 // Watches reports whether the policy has to know how long an instance says nothing. Of an answer in one piece nobody knows.
-func (r *Resilience) Watches() bool { return r != nil && (r.AttemptTimeout > 0 || r.HedgeAfter > 0) }
+func (r *Resilience) Watches() bool {
+	return r != nil && (r.AttemptTimeout > 0 || r.HedgeAfter > 0 || r.Choose.FirstToken > 0)
+}
 
 // policies has the policy of each model of the last load. Its budget outlives reloads, as long as each has the model.
 type policies struct {

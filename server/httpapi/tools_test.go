@@ -95,8 +95,13 @@ func TestDecode(t *testing.T) {
 func TestUrgencyHeaders(t *testing.T) {
 	k := newKit(t, Config{}, nil)
 	for _, h := range [][]string{
-		{headerClass, "urgent"}, {headerFirstTokenTimeout, "0"}, {headerFirstTokenTimeout, "soon"}, {headerFirstTokenTimeout, "3600001"},
-		{headerDataGrade, "L5"}, {headerDataGrade, "l3"}, {headerDataGrade, "0"},
+		{headerClass, "urgent"},
+		{headerFirstTokenTimeout, "0"},
+		{headerFirstTokenTimeout, "soon"},
+		{headerFirstTokenTimeout, "3600001"},
+		{headerDataGrade, "L5"},
+		{headerDataGrade, "l3"},
+		{headerDataGrade, "0"},
 	} {
 		for _, lang := range []string{"en", "zh"} {
 			if resp, body := k.post(t, "/v1/chat/completions", hello+"}", h[0], h[1], "Accept-Language", lang); resp.StatusCode != 400 || !strings.Contains(body, `"param":"`+h[0]+`"`) {

@@ -47,8 +47,11 @@ func (a *app) explainRouteCommand(flags *cli.RemoteFlags) *cobra.Command {
 		name string
 		text string
 	}{
-		{"model", cli.Both("cli.route_explain.model")}, {"grade", cli.Both("cli.route_explain.grade")}, {"tenant", cli.Both("cli.route_explain.tenant")},
-		{"session", cli.Both("cli.route_explain.session")}, {"use", cli.Both("cli.route_explain.use")},
+		{"model", cli.Both("cli.route_explain.model")},
+		{"grade", cli.Both("cli.route_explain.grade")},
+		{"tenant", cli.Both("cli.route_explain.tenant")},
+		{"session", cli.Both("cli.route_explain.session")},
+		{"use", cli.Both("cli.route_explain.use")},
 	} {
 		q[f.name] = cmd.Flags().String(f.name, "", f.text)
 	}
