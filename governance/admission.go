@@ -187,7 +187,7 @@ func (a *Admission) Examine(text string) []Finding {
 func (a *Admission) Examined() []string {
 	var out []string
 	for _, t := range a.active.detectors.Types() {
-		if a.active.policy.action(a.channel, t.Class, DirectionRequest) != mask.ActionAllow {
+		if a.active.policy.lookedFor(a.channel, t.Class, DirectionRequest) != mask.ActionAllow {
 			out = append(out, string(t.Class))
 		}
 	}

@@ -31,6 +31,22 @@ func ParseDataGrade(s string) (g DataGrade, ok bool) {
 	return DataGrade(i + 1), i >= 0 //nolint:gosec // at most 4
 }
 
+// DataGradeHeader is the header in which callers state the grade of their data.
+const DataGradeHeader = "X-Sluice-Data-Grade"
+
+// StatedDataGrade returns the highest of the grades that the headers of a request state, also where a proxy has added one; 0 where none does. What it does
+// not know it refuses: the caller means something by it. Error: CodeInvalidValue.
+func StatedDataGrade(headers []string) (highest DataGrade, err error) {
+	for _, s := range headers {
+		g, ok := ParseDataGrade(s)
+		if !ok && s != "" {
+			return 0, fault.New(fault.CodeInvalidValue, DataGradeHeader, fault.Say("value.data_grade")).WithParam(DataGradeHeader)
+		}
+		highest = max(highest, g)
+	}
+	return highest, nil
+}
+
 func dataGrades() []string { return []string{"L1", "L2", "L3", "L4"} }
 
 // Places are those where engines run: on a device, at the edge, in a centre of one's own, and in a cloud, which is anywhere outside.
@@ -74,7 +90,7 @@ func (p Placing) Allowed() []string {
 type dataRules struct {
 	Grade  DataGrade            `json:"grade"`
 	Raise  map[string]DataGrade `json:"raise,omitempty"`  // by the grade of a class that was found, 1 to 5
-	Masked string               `json:"masked,omitempty"` // maskedSpared: what is hidden from engines raises nothing
+	Masked string               `json:"masked,omitempty"` // maskedSpared: what is hidden whole from engines raises nothing
 	Places map[string][]string  `json:"places"`           // by grade
 }
 
@@ -137,10 +153,29 @@ func (p *policy) readData(n *yaml.Node, path string) error {
 	return nil
 }
 
+// lookedFor is the action for a class where its values are looked for in texts of a direction. One that is allowed is observed in what engines are given, if it
+// raises the grade: else what a policy hides from engines would bind a request, and what it gives them would not. Optional classes that it names nowhere raise
+// nothing.
+func (p *policy) lookedFor(channel string, c classify.Class, d Direction) mask.Action {
+	a := p.action(channel, c, d)
+	if a != mask.ActionAllow || d == DirectionAnswer || p.Data == nil || p.raisedBy(c, a) <= p.Data.Grade {
+		return a
+	}
+	if t, _ := classify.TypeOf(c); t.Optional {
+		_, treated := p.Entities[string(c)]
+		_, here := p.Channels[channel][string(c)]
+		_, graded := p.Grades[string(c)]
+		if !treated && !here && !graded {
+			return a
+		}
+	}
+	return mask.ActionObserve
+}
+
 // raisedBy returns the grade to which a value of a class raises a request; 0 where it raises nothing.
 func (p *policy) raisedBy(c classify.Class, a mask.Action) DataGrade {
 	d := p.Data
-	if d == nil || d.Masked == maskedSpared && !a.Leaves() {
+	if d == nil || d.Masked == maskedSpared && !a.Leaves() && a != mask.ActionPartial {
 		return 0
 	}
 	to := DataGrade(0)

@@ -55,12 +55,29 @@ func TestDataRules(t *testing.T) {
 // spares what is masked; a policy without rules binds only who states a grade.
 func TestGradeOnlyRises(t *testing.T) {
 	g := withDefault(t)
-	for tenant, text := range map[string]string{"acme": dataRule, "spared": strings.Replace(dataRule, "places:", "masked: spared, places:", 1)} {
-		if _, err := g.Publish(t.Context(), tenant, withData(text), "tester"); err != nil {
+	spared := strings.Replace(dataRule, "places:", "masked: spared, places:", 1)
+	for tenant, change := range map[string][3]string{
+		"acme":    {dataRule},
+		"spared":  {spared},
+		"partial": {spared, "  api_secret: {answer: redact}\n", "  api_secret: {answer: redact}\n  cn_mobile: {request: partial}\n"},
+		"allow":   {spared, "  api_secret: {answer: redact}\n", "  api_secret: {answer: redact}\n  cn_mobile: {request: allow}\n"},
+		"named":   {dataRule, "  cn_resident_id: 4\n", "  cn_resident_id: 4\n  company: 3\n"},
+		"channel": {dataRule, "\ncache: off\n", "\ncache: off\nchannels: {chat: {cn_mobile: {request: allow}}}\n"},
+		"low":     {dataRule, "  api_secret: {answer: redact}\n", "  api_secret: {answer: redact}\n  cn_mobile: {request: allow}\n"},
+	} {
+		text := string(withData(change[0]))
+		if change[1] != "" && !strings.Contains(text, change[1]) {
+			t.Fatal(tenant)
+		}
+		text = strings.Replace(text, change[1], change[2], 1)
+		if tenant == "low" {
+			text = strings.Replace(text, "  email: 2\n", "  email: 2\n  cn_mobile: 2\n", 1)
+		}
+		if _, err := g.Publish(t.Context(), tenant, []byte(text), "tester"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	const email, phone, id = "mail a@example.com", "call " + testPhone, "my number is " + testID
+	const email, phone, id, company = "mail a@example.com", "call " + testPhone, "my number is " + testID, "我在北京星河科技有限公司工作"
 	for _, c := range []struct {
 		tenant string
 		asked  DataGrade
@@ -76,6 +93,12 @@ func TestGradeOnlyRises(t *testing.T) {
 		{"acme", 4, phone, "L4 []"},
 		{"acme", 5, "hello", " []"},
 		{"spared", 0, phone, "L2 [edge centre cloud]"},
+		{"partial", 0, phone, "L3 [edge centre]"}, // whose ends the engine gets
+		{"allow", 0, phone, "L3 [edge centre]"},   // all of which it gets
+		{"allow", 0, company, "L2 [edge centre cloud]"},
+		{"named", 0, company, "L3 [edge centre]"},
+		{"channel", 0, phone, "L3 [edge centre]"},
+		{"low", 0, phone, "L2 [edge centre cloud]"},
 		{"other", 0, phone, " [device edge centre cloud]"},
 		{"other", 2, phone, "L2 [device edge centre cloud]"},
 		{"other", 3, "hello", "L3 [device edge centre]"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,7 +41,7 @@ func answerHeaders() []string { return []string{headerReceipt, headerFallback, l
 
 // askHeaders are those of a request that decide its answer or its record: with others it is another request.
 func askHeaders() []string {
-	return []string{headerClass, headerDataGrade, headerFirstTokenTimeout, "X-Sluice-On-Behalf-Of", "X-Sluice-Purpose", "X-Sluice-Session", headerAnthropicVersion}
+	return []string{headerClass, headerFirstTokenTimeout, "X-Sluice-On-Behalf-Of", "X-Sluice-Purpose", "X-Sluice-Session", headerAnthropicVersion}
 }
 
 // keptAnswer is an answer as it is stored.
@@ -97,6 +98,9 @@ func asks(c *gin.Context) []byte {
 	}
 	if form := c.GetHeader(signature.Header); form != "" { // only then: answers that are kept were asked for before there was this header
 		parts = append(parts, signature.Header, form)
+	}
+	if grades := c.Request.Header.Values(headerDataGrade); len(grades) > 0 { // the same
+		parts = append(append(parts, headerDataGrade, strconv.Itoa(len(grades))), grades...)
 	}
 	sum, _ := c.Value(keyAsked).([sha256.Size]byte)
 	return seal.Label(append(parts, string(sum[:]))...)

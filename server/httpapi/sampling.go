@@ -292,16 +292,10 @@ func urgencyHeaders(class, timeout string, c *gateway.Call) error {
 	return nil
 }
 
-// dataGradeHeader decodes the header that says how sensitive the data of a request is. What it does not know it refuses: the caller means something by it.
-func dataGradeHeader(grade string, c *gateway.Call) error {
-	if grade == "" {
-		return nil
-	}
-	var ok bool
-	if c.DataGrade, ok = governance.ParseDataGrade(grade); !ok {
-		return fault.New(fault.CodeInvalidValue, headerDataGrade, fault.Say("value.data_grade")).WithParam(headerDataGrade)
-	}
-	return nil
+// dataGradeHeader decodes the header that says how sensitive the data of a request is.
+func dataGradeHeader(grades []string, c *gateway.Call) (err error) {
+	c.DataGrade, err = governance.StatedDataGrade(grades)
+	return err
 }
 
 // signHeader decodes the header that asks for a signed answer.

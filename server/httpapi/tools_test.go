@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // TestDecode: what each body asks for, as the pipeline gets it.
@@ -89,6 +90,32 @@ func TestDecode(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\n got %+v\nwant %+v", name, got, want)
 		}
+	}
+}
+
+// TestStatedGrades: of several headers the highest grade holds, as where a proxy adds its own to the client's, and one that nobody knows is refused.
+func TestStatedGrades(t *testing.T) {
+	for want, headers := range map[string][]string{
+		"": nil, "L4": {"L1", "L4"}, "L3": {"L3", "", "L2"}, "refused": {"L1", "L5"}, "Refused": {"L1, L4"},
+	} {
+		var c gateway.Call
+		err := dataGradeHeader(headers, &c)
+		if refused := strings.ToLower(want) == "refused"; refused != fault.Is(err, fault.CodeInvalidValue) || !refused && c.DataGrade.String() != want {
+			t.Errorf("%q: %s, %v", headers, c.DataGrade, err)
+		}
+	}
+	k := newKit(t, Config{}, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, k.URL+"/v1/chat/completions", strings.NewReader(hello+"}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = http.Header{"Authorization": {"Bearer " + goodKey}, headerDataGrade: {"L1", "L5"}}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Body.Close(); resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("the second header is not read: %d", resp.StatusCode)
 	}
 }
 
