@@ -435,7 +435,7 @@ func TestKeyHasEveryField(t *testing.T) {
 		}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.choice.Version).Elem() }, map[string]string{"Defaults": made, "CreatedAt": "a version is never changed"}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.choice).Elem() }, map[string]string{
-			"Version": "above", "Instance": routed, "Info": "below", "Closed": routed, "Resilience": routed, "ask": routed, "precision": "the version has it",
+			"Version": "above", "Instance": routed, "Info": "below", "Closed": routed, "Away": routed, "Resilience": routed, "ask": routed, "precision": "the version has it",
 			"Rollout": apart, "Arm": apart,
 		}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.choice.Info).Elem() }, map[string]string{

@@ -159,6 +159,9 @@ func (r *run) onInstance(ctx context.Context, ask func(*pool.Instance) error) er
 func (r *run) retry(ctx context.Context, err error, began time.Time) bool {
 	failed, p := r.serving().Instance, r.choice.Resilience
 	moves, paid := movable(err), errors.Is(err, errSilent)
+	if paid {
+		r.waited(failed, began)
+	}
 	if !moves && !paid && ctx.Err() == nil && p != nil && r.answer.attempted()+1 < p.Attempts && r.mayRepeat(err) {
 		paid = p.Spend()
 	}

@@ -203,6 +203,9 @@ func (r *run) spendOnSilence(n, other *runner) bool {
 
 // leave stops a runner that does not answer, notes why, and has the other one serve the call.
 func (r *run) leave(n, other *runner, why attempt) {
+	if why.hedged || why.cause == fault.CodeUpstreamTimeout {
+		r.waited(n.at.Instance, n.asked)
+	}
 	n.cancel(nil)
 	why.instance, why.took = n.at.Instance.Name, r.p.now().Sub(n.asked)
 	r.answer.note(why)

@@ -3,13 +3,14 @@ package gateway
 import (
 	"encoding/json"
 	"math"
-	"strings"
+	"slices"
 	"time"
 
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
-	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // This page is about where texts may go. The policy says it by the grade of their data, which what was found in them raises. Whoever chooses an instance asks
@@ -48,8 +49,9 @@ func (r *run) prefixOf(c *Call) []uint64 {
 	return h.Sum()
 }
 
-// settlePlace chooses the instance anew once the texts are masked, where prompts count. It has another instance serve the call if its texts, which are looked at after the route is chosen, may not go to the one that was chosen. No engine has
-// had anything of them but, masked, the question of a search, and what spells tokens. What asks no engine stays where it is.
+// settlePlace chooses the instance anew once the texts are masked, where prompts count, and where the texts, which are looked at after the route is chosen, may
+// not go to the one that was chosen. All that comes after it goes by the new choice. No engine has had anything of the texts but, masked, the question of a
+// search, and what spells tokens. What asks no engine stays where it is.
 func (r *run) settlePlace() error {
 	at := r.serving().Instance
 	if at == nil {
@@ -59,60 +61,65 @@ func (r *run) settlePlace() error {
 	if allowed && len(r.masked.prefix) == 0 {
 		return nil
 	}
+	r.demand.anew()
 	next, err := r.p.deps.Router.Again(r.choice, nil)
-	if allowed && (err != nil || next.Instance == nil) { // it has just begun to take no requests: whoever asks it learns so
-		return nil
-	}
 	if err != nil || next.Instance == nil {
-		r.answer.decline()
-		return r.misplaced()
+		if allowed { // it has just begun to take no requests: whoever asks it learns so
+			return nil
+		}
+		return r.demand.misplaced(next)
 	}
+	r.choice = next
 	r.answer.move(next, nil)
 	return nil
 }
 
-// misplaced refuses a call whose model runs nowhere that its data may go.
-func (r *run) misplaced() error {
-	p := r.placing()
-	var allowed any = strings.Join(p.Allowed(), ", ")
-	if allowed == "" {
-		allowed = fault.Say("thing.nowhere")
-	}
-	return fault.New(fault.CodePlaceNotAllowed, p.Grade.String(), string(r.asked()), allowed).WithParam("model")
-}
-
-// firstAfter is how long an instance took until its first token, where instances are compared by that; else 0.
+// firstAfter is how long an instance took until its first token, where instances are compared by that; else 0. Lines of batches wait behind all others, and
+// come in one piece.
 func (r *run) firstAfter(asked time.Time) time.Duration {
-	if p := r.choice.Resilience.Prefers(); p == nil || p.FirstToken == 0 {
+	if p := r.choice.Resilience.Prefers(); p == nil || p.FirstToken == 0 || r.class() == engine.ClassBatch {
 		return 0
 	}
 	return r.p.now().Sub(asked)
 }
 
-// notePlace tells a record of the grade of the data, and of the place where the call runs.
-func (r *run) notePlace(detail map[string]string) {
+// waited notes that an instance has said nothing until it is given up.
+func (r *run) waited(i *pool.Instance, asked time.Time) {
+	if after := r.firstAfter(asked); after > 0 {
+		i.Waited(after, r.choice.Resilience.Choose.FirstToken)
+	}
+}
+
+// notePlace tells a record of the grade of the data, and of the place where the call runs; that of the end also how the instance was chosen before anything was
+// tried, if the model's policy compares instances, or one of them stands where the data may not go.
+func (r *run) notePlace(stage audit.Stage, detail map[string]string) {
 	if g := r.placing().Grade; g != 0 {
 		detail["data_grade"] = g.String()
 	}
 	if i := r.serving().Instance; i != nil {
 		detail["place"] = string(i.Place())
 	}
-	if text := decisionText(r.decision); text != "" {
+	if stage != audit.StageOutcome || r.demand == nil {
+		return
+	}
+	if text := r.demand.decisionText(); text != "" {
 		detail["route"] = text
 	}
 }
 
 // decisionText says how an instance was chosen among several, as records have it: each of them, at most 16, with its verdict, and the terms of its score in
-// hundredths where they were compared by them. "" where there was nothing to choose.
-func decisionText(t *pool.Trace) string {
-	if t == nil || len(t.All()) < 2 {
+// hundredths where they were compared by them. It says nothing of their load, which is that of all tenants. "" where there was nothing to choose, or it
+// was chosen by work alone.
+func (d *demand) decisionText() string {
+	t := &d.trace
+	misplaced := slices.ContainsFunc(t.All(), func(c pool.Considered) bool { return c.Why == whyPlace })
+	if len(t.All()) < 2 || !misplaced && d.run.choice.Resilience.Prefers() == nil {
 		return ""
 	}
 	type said struct {
 		Instance string `json:"instance"`
 		Verdict  string `json:"verdict"`
 		Why      string `json:"why,omitempty"`
-		Running  int    `json:"running,omitempty"`
 		Sum      int    `json:"sum,omitempty"` // by the weights; what follows is without them
 		Load     int    `json:"load,omitempty"`
 		Prefix   int    `json:"prefix,omitempty"`
@@ -127,7 +134,7 @@ func decisionText(t *pool.Trace) string {
 	}{More: t.More()}
 	for _, c := range t.All() {
 		out.Instances = append(out.Instances, said{
-			Instance: c.Instance, Verdict: string(c.Verdict), Why: c.Why, Running: c.Running, Sum: cents(c.Score.Sum), Load: cents(c.Score.Load),
+			Instance: c.Instance, Verdict: string(c.Verdict), Why: c.Why, Sum: cents(c.Score.Sum), Load: cents(c.Score.Load),
 			Prefix: cents(c.Score.Prefix), Cost: cents(c.Score.Cost), Energy: cents(c.Score.Energy), Session: cents(c.Score.Session),
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
@@ -27,7 +28,7 @@ func (r *run) route(ctx context.Context) error {
 		ask.Fits = d.placed
 	}
 	choice, err := r.p.deps.Router.Pick(ask)
-	r.decision = &d.trace
+	r.demand = d
 	r.markable = d.markable
 	if !choice.Info.Audience.Has(r.caller.Tenant) { // whoever may not use it does not learn that there is one
 		return fault.New(fault.CodeModelNotFound, string(r.call.Model)).WithParam("model")
@@ -36,8 +37,7 @@ func (r *run) route(ctx context.Context) error {
 		return r.notCapable(ctx, choice.Info)
 	}
 	if r.choice = choice; d.place && choice.Instance == nil {
-		r.answer.decline()
-		return r.misplaced()
+		return d.misplaced(choice)
 	}
 	if err != nil {
 		return err
@@ -68,12 +68,16 @@ type demand struct {
 	unmet capability.Reason // of one that is busy, else of the last
 	marks bool              // one could not write the watermark that the policy demands
 	place bool              // one stands where the data may not go, and could do all that is asked
+	busy  bool              // one stands where it may go, and has too much to do for it now
 
 	markable bool // one can mark
 
 	trace pool.Trace
 	why   string // in a word, why the last one does not
 }
+
+// anew begins a second choice.
+func (d *demand) anew() { d.busy = false }
 
 // whyNot says why the instance that was looked at last does not meet it.
 func (d *demand) whyNot() string { return d.why }
@@ -96,10 +100,14 @@ func (d *demand) fits(o pool.Offer) bool {
 		return false
 	}
 	ok, why := o.Meets(&d.needs)
-	if d.why = whyAble; !ok && !d.unmet.Busy {
+	if ok {
+		return d.placed(o)
+	}
+	if d.why = whyAble; !d.unmet.Busy {
 		d.unmet = why
 	}
-	return ok && d.placed(o)
+	d.busy = d.busy || why.Busy && r.placing().Allows(string(o.Place))
+	return false
 }
 
 // placed reports whether the data may go where an instance stands. It is asked of those that can do all else.
@@ -109,6 +117,23 @@ func (d *demand) placed(o pool.Offer) bool {
 	}
 	d.place, d.why = true, whyPlace
 	return false
+}
+
+// misplaced refuses a call of which the data may not go where its model can run now. One that may have it and has too much to do, or takes no requests now, is
+// worth waiting for.
+func (d *demand) misplaced(c route.Choice) error {
+	r, p := d.run, d.run.placing()
+	r.answer.decline()
+	model, allowed := string(r.asked()), any(strings.Join(p.Allowed(), ", "))
+	switch {
+	case d.busy:
+		return fault.New(fault.CodeEngineOverloaded, model).WithRetryAfter(time.Second)
+	case slices.ContainsFunc(c.Away, func(at pool.Place) bool { return p.Allows(string(at)) }):
+		return fault.Wrap(errors.New("no instance takes requests at a place where the data may go"), fault.CodeEngineUnavailable, model).WithRetryAfter(time.Second)
+	case allowed == "":
+		allowed = fault.Say("thing.nowhere")
+	}
+	return fault.New(fault.CodePlaceNotAllowed, p.Grade.String(), model, allowed).WithParam("model")
 }
 
 // refusal says why no instance that lists the model is known to do all that is asked, and names what it is.

@@ -8,7 +8,6 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
-	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
@@ -21,8 +20,8 @@ import (
 )
 
 // run is one call in progress: a value for each step that it has passed. The step makes its value from earlier ones, and nobody changes it
-// afterwards; values of later steps are zero. So the record of a call is complete up to wherever it ended. There are two exceptions: masking
-// consumes what was received, and the answer is under way for a while, moved on by its methods. A test reads the code for this.
+// afterwards; values of later steps are zero. So the record of a call is complete up to wherever it ended. There are three exceptions: masking
+// consumes what was received, and chooses the instance anew by what it finds; and the answer is under way for a while, moved on by its methods. A test reads the code for this.
 //
 // One goroutine uses a run, but for finish, which may race with Close.
 type run struct {
@@ -37,7 +36,7 @@ type run struct {
 	admission admission           // admit
 	choice    route.Choice        // route
 	markable  bool                // route: an instance that can mark may serve the call
-	decision  *pool.Trace         // route, and when the texts are masked: how its instance was chosen; nil before
+	demand    *demand             // route: what its instance was chosen by, and how; nil before
 	sources   sources             // retrieve
 	document  *rag.ParsedDocument // retrieve, of a document that is taken in
 	decoded   decoded             // retrieve, of tokens that are spelt

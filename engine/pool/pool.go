@@ -363,6 +363,8 @@ type Nobody struct {
 	Silent bool // no instance answers
 	// Closed is what the instances that take no requests now say of the model.
 	Closed []*engine.Model
+	// Away are the places of instances that may have the model and take no requests now: those, and who does not answer.
+	Away []Place
 }
 
 // Choose returns the instance of a pool that a request goes to, with what it says of the model, which nobody changes: of those that are open, have the model and fit,
@@ -373,7 +375,8 @@ func (s *Set) Choose(name string, w Wanted) (*Instance, *engine.Model, Nobody) {
 	var room [onStack]candidate
 	able := room[:0] // of those that are free, where they are compared by a preference
 	w.Trace.reset()
-	for _, i := range s.all()[name] {
+	members := s.all()[name]
+	for _, i := range members {
 		m := i.model(w.Model)
 		c.answering = c.answering || i.answers()
 		if m == nil {
@@ -416,8 +419,20 @@ func (s *Set) Choose(name string, w Wanted) (*Instance, *engine.Model, Nobody) {
 		return best.i, best.m, Nobody{}
 	}
 	i, m, none := c.result()
+	if i == nil {
+		none.Away = away(members, &w)
+	}
 	w.Trace.choose(i, -1, Score{})
 	return i, m, none
+}
+
+func away(members []*Instance, w *Wanted) (out []Place) {
+	for _, i := range members {
+		if at := i.Place(); (!i.answers() || i.model(w.Model) != nil && !i.open()) && !slices.Contains(w.Tried, i) && !slices.Contains(out, at) {
+			out = append(out, at)
+		}
+	}
+	return out
 }
 
 func (w *Wanted) why() string {
@@ -655,14 +670,14 @@ func (i *Instance) Offer(m *engine.Model) Offer {
 	return Offer{m, i.Capabilities(m.ID), int(i.running.Load()) + 1, i.Place()}
 }
 
-// Place returns the kind of place where the instance stands. Where nobody says, engines of ours are in the centre, and everything else is outside.
+// Place returns the kind of place where the instance stands. Where nobody says, the engine of this process is in the centre, and everything else is outside.
 func (i *Instance) Place() Place { return i.attributes.Load().place(i.Kind) }
 
 func (a *Attributes) place(k Kind) Place {
 	switch {
 	case a.Place != PlaceUnknown:
 		return a.Place
-	case k == KindNative || k == KindWorker:
+	case k == KindNative:
 		return PlaceCentre
 	default:
 		return PlaceCloud

@@ -21,13 +21,16 @@ type Preference struct {
 	// One of which nobody knows is tried by one request at a time. Where no instance is fast enough the one that is expected first is chosen, whatever the other
 	// terms say. 0: no bound.
 	FirstToken time.Duration `koanf:"first_token"`
-	// Spread is how far above its part of all requests an instance may be and still be preferred, as a fraction; 0 means 0.1. What many want is spread by it.
+	// Spread is how far above its part of all requests an instance may be and still be preferred, as a fraction; 0 means 0.1. What many want is spread by it. Where
+	// the pool has less than one request for two instances, one with fewer than 4 is not above it.
 	Spread float64 `koanf:"spread"`
 }
 
 const (
 	defaultSpread = 0.1
+	fewRequests   = 4 // of which nobody has too many while most have nothing to do: engines run them together
 	maxTerm       = 1000
+	maxFirstToken = time.Hour // times as many requests as an instance may ever have it is a duration still
 	// forgetFirst is how long what an instance took until its first token is believed. Afterwards, once it has nothing to do, one request tries it.
 	forgetFirst = time.Minute
 )
@@ -45,8 +48,8 @@ func (p *Preference) Validate() error {
 			return errors.New("choose: load, prefix, cost, energy and session must lie between 0 and 1000")
 		}
 	}
-	if !(p.Spread >= 0 && p.Spread <= maxTerm) || p.FirstToken < 0 {
-		return errors.New("choose: spread must lie between 0 and 1000, and first_token must not be negative")
+	if !(p.Spread >= 0 && p.Spread <= maxTerm) || p.FirstToken < 0 || p.FirstToken > maxFirstToken {
+		return errors.New("choose: spread must lie between 0 and 1000, and first_token between 0 and an hour")
 	}
 	if p.Any() && p.Load+p.Prefix+p.Cost+p.Energy+p.Session == 0 {
 		return errors.New("choose: one of load, prefix, cost, energy and session must be above 0")
@@ -111,10 +114,11 @@ func (s *Set) compare(all []candidate, w *Wanted, now time.Time) *candidate {
 	if spread == 0 {
 		spread = defaultSpread
 	}
-	within := false // somebody is in his part, and fast if anybody is
+	idle := 2*running < float64(len(all)) // at most every other one has a request: a part of so few means nothing
+	within := false                       // somebody is in his part, and fast if anybody is
 	for n := range all {
 		c := &all[n]
-		c.over = float64(c.running+1) > math.Ceil((running+1)*c.weight/weight*(1+spread))
+		c.over = !(idle && c.running < fewRequests) && float64(c.running+1) > math.Ceil((running+1)*c.weight/weight*(1+spread))
 		within = within || !c.over && c.slow == !fast
 	}
 	var best *candidate
@@ -192,6 +196,17 @@ func (i *Instance) noteFirst(took time.Duration) {
 		if i.firsts.CompareAndSwap(was, next) {
 			return
 		}
+	}
+}
+
+// Waited notes that the instance has said nothing for some time, and is waited for no longer: it takes at least as long. What is less than it is taken to need
+// anyway says nothing; of one of which nobody knows that is the bound of the preference.
+func (i *Instance) Waited(after, bound time.Duration) {
+	if f := i.firsts.Load(); f != nil && i.now().Sub(f.at) < forgetFirst {
+		bound = time.Duration(f.took)
+	}
+	if after > bound {
+		i.noteFirst(after)
 	}
 }
 

@@ -44,7 +44,7 @@ func hashes(domain string, texts ...string) []uint64 {
 
 var seed = maphash.MakeSeed()
 
-// TestPlaceOfAnInstance: what is said holds; of engines of ours nothing need be said; everything else is outside.
+// TestPlaceOfAnInstance: what is said holds; of the engine of this process nothing need be said; everything else is outside.
 func TestPlaceOfAnInstance(t *testing.T) {
 	s := &pool.Set{}
 	s.Replace("p", []pool.Member{
@@ -54,7 +54,7 @@ func TestPlaceOfAnInstance(t *testing.T) {
 		{Name: "unknown", Engine: &lister{}},
 		{Name: "told", Kind: pool.KindRemote, Engine: &lister{}, Attributes: pool.Attributes{Place: pool.PlaceEdge}},
 	})
-	for n, want := range []pool.Place{pool.PlaceCentre, pool.PlaceCentre, pool.PlaceCloud, pool.PlaceCloud, pool.PlaceEdge} {
+	for n, want := range []pool.Place{pool.PlaceCentre, pool.PlaceCloud, pool.PlaceCloud, pool.PlaceCloud, pool.PlaceEdge} {
 		i := s.Instances("p")[n]
 		if got := i.Offer(&engine.Model{}).Place; got != want || i.Status().Place != want {
 			t.Errorf("%s: %s", i.Name, got)
@@ -97,14 +97,15 @@ func TestPreferences(t *testing.T) {
 	k.Instances("p")[2].Given(prompt)
 	busy := k.Instances("p")[1]
 	busy.Begin()
+	busy.Begin()
 	for name, c := range map[string]struct {
 		p    pool.Preference
 		want string
 	}{
 		"energy":                 {pool.Preference{Energy: 1}, "i0"},
-		"cost":                   {pool.Preference{Cost: 1, Spread: 1}, "i1"},
+		"cost":                   {pool.Preference{Cost: 1, Spread: 2}, "i1"},
 		"prefix":                 {pool.Preference{Prefix: 1}, "i2"},
-		"cost above load":        {pool.Preference{Cost: 1, Load: 0.1, Spread: 1}, "i1"},
+		"cost above load":        {pool.Preference{Cost: 1, Load: 0.1, Spread: 2}, "i1"},
 		"prefix above the rest":  {pool.Preference{Prefix: 3, Cost: 1, Energy: 1}, "i2"},
 		"load and energy":        {pool.Preference{Load: 1, Energy: 0.1}, "i0"},
 		"cheap has its part":     {pool.Preference{Cost: 1, Spread: 0.01}, "i0"},
@@ -261,5 +262,55 @@ func BenchmarkPrefixHash(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		hashes("acme", text)
+	}
+}
+
+// TestAffinityOfTheIdle: in a pool that has next to nothing to do the home of a conversation is not left for a request that it has; in one that has work it is.
+func TestAffinityOfTheIdle(t *testing.T) {
+	k, p := open(t, 1, 1, 1, 1), pool.Preference{Session: 1}
+	session := pool.HashOf("s")
+	name, _ := k.prefer(pool.Wanted{Prefer: &p, Session: session})
+	all := k.Instances("p")
+	home := all[slices.IndexFunc(all, func(i *pool.Instance) bool { return i.Name == name })]
+	home.Begin()
+	if got, trace := k.prefer(pool.Wanted{Prefer: &p, Session: session}); got != name {
+		t.Errorf("%s in place of %s: %+v", got, name, trace)
+	}
+	home.Begin()
+	if got, _ := k.prefer(pool.Wanted{Prefer: &p, Session: session}); got == name {
+		t.Error("it has all the requests that there are")
+	}
+}
+
+// TestWhoIsGivenUpIsSlow: an instance that was not waited for until it spoke takes at least as long, where that is more than what is known of it.
+func TestWhoIsGivenUpIsSlow(t *testing.T) {
+	k, p := open(t, 1, 1), pool.Preference{Cost: 1, FirstToken: time.Second, Spread: 10}
+	k.with(pool.Attributes{CostPerMillion: 1}, pool.Attributes{CostPerMillion: 5})
+	cheap := k.Instances("p")[0]
+	want := func(name, why string) {
+		t.Helper()
+		if got, trace := k.prefer(pool.Wanted{Prefer: &p}); got != name {
+			t.Errorf("%s: %s, %+v", why, got, trace)
+		}
+	}
+	cheap.Waited(100*time.Millisecond, p.FirstToken)
+	cheap.Begin()
+	want("i1", "of what nobody knows one request at a time is enough, whatever it has not said in a moment")
+	cheap.End(nil)
+	cheap.Waited(3*time.Second, p.FirstToken)
+	want("i1", "what nobody knew, and was given up")
+	k.pass(61 * time.Second)
+	want("i0", "it is forgotten")
+	cheap.Began(10 * time.Millisecond)
+	cheap.Waited(10*time.Second, p.FirstToken)
+	want("i1", "what was fast, and was given up")
+}
+
+// TestFirstTokenIsBounded: no bound wraps around with the requests of an instance.
+func TestFirstTokenIsBounded(t *testing.T) {
+	for bound, ok := range map[time.Duration]bool{time.Hour: true, time.Hour + 1: false, 1 << 62: false, -1: false} {
+		if p := (pool.Preference{Load: 1, FirstToken: bound}); (p.Validate() == nil) != ok {
+			t.Errorf("%s: %v", bound, p.Validate())
+		}
 	}
 }

@@ -15,10 +15,11 @@ type Explanation struct {
 	More         int // instances that were not listed
 }
 
-// Why an instance does not fit a request that is only explained.
+// Why an instance does not fit, in a word that records have.
 const (
-	whyUse   = "model" // it does something else, or is for other tenants
-	whyPlace = "place" // the data may not go there
+	whyWeights = "weights" // they are not those of the version
+	whyUse     = "model"   // it does something else, or is for other tenants
+	whyPlace   = "place"   // the data may not go there
 )
 
 // Explain says where a request of a tenant would go whose data may go where allows says. It asks no engine and counts nothing. Errors: CodeModelNotFound, and

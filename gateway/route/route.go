@@ -149,6 +149,7 @@ type Choice struct {
 	Rollout  string          // "" outside a rollout
 	Arm      string          // ArmStable or ArmCandidate during a rollout, else ""
 	Closed   []*engine.Model // without an instance: what those say about the model that take no requests now
+	Away     []pool.Place    // and the places of those that may have it then
 
 	// Resilience is what is done when the instance fails; nil: nothing.
 	Resilience *Resilience
@@ -343,21 +344,29 @@ func (r *Router) Again(c Choice, tried []*pool.Instance) (Choice, error) { retur
 // place chooses the instance of a choice whose version is known.
 func (r *Router) place(c Choice, tried ...*pool.Instance) (Choice, error) {
 	v := c.Version
-	weights := false // of the last one are not those of the version
+	why := "" // the last one does not fit, where Fits was not asked
 	w := pool.Wanted{Model: v.EngineModel, Tried: tried, Prefer: c.Resilience.Prefers(), Fits: func(o pool.Offer) bool {
-		weights = changed(v, o.Model)
-		return !weights && c.ask.fits(o)
-	}, Why: func() string {
-		if weights || c.ask.Why == nil {
-			return "weights"
+		why = ""
+		switch {
+		case changed(v, o.Model):
+			why = whyWeights
+		case !c.ask.Need.Met(*o.Model):
+			why = whyUse
 		}
-		return c.ask.Why()
+		return why == "" && c.ask.fits(o)
+	}, Why: func() string {
+		if why == "" && c.ask.Why != nil {
+			return c.ask.Why()
+		}
+		return why
 	}}
 	if len(tried) == 0 {
 		w.Trace = c.ask.Trace
 	}
 	if w.Prefer != nil {
-		w.Session = pool.HashOf(c.ask.Unit)
+		if c.ask.Unit != "" {
+			w.Session = pool.HashOf(c.ask.Unit)
+		}
 		if c.ask.Prefix != nil {
 			w.Prefix = c.ask.Prefix()
 		}
@@ -373,7 +382,7 @@ func (r *Router) place(c Choice, tried ...*pool.Instance) (Choice, error) {
 
 // nobody returns why no instance runs a choice.
 func (c Choice) nobody(none pool.Nobody) (Choice, error) {
-	c.Instance, c.Info, c.Closed = nil, engine.Model{}, none.Closed
+	c.Instance, c.Info, c.Closed, c.Away = nil, engine.Model{}, none.Closed, none.Away
 	if none.Known != nil {
 		c.Info = *none.Known
 	}
@@ -403,8 +412,8 @@ func absent(none pool.Nobody) error {
 // model has no version, and the name that the pool has for it.
 func (r *Router) within(s *routes, a Ask) (Choice, error) {
 	id := engine.ModelID(a.Model)
-	i, info, _ := r.pools.Choose(a.Engine, pool.Wanted{Model: id, Fits: a.fits})
-	c := Choice{Instance: i, ask: a, Version: Version{Model: a.Model, Engine: a.Engine, EngineModel: id}}
+	i, info, none := r.pools.Choose(a.Engine, pool.Wanted{Model: id, Fits: a.fits})
+	c := Choice{Instance: i, Away: none.Away, ask: a, Version: Version{Model: a.Model, Engine: a.Engine, EngineModel: id}}
 	if i == nil {
 		return c, fault.Wrap(fmt.Errorf("engine %q has no such model for this", a.Engine), fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
 	}
