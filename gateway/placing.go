@@ -108,7 +108,7 @@ func (r *run) notePlace(stage audit.Stage, detail map[string]string) {
 }
 
 // decisionText says how an instance was chosen among several, as records have it: each of them, at most 16, with its verdict, and the terms of its score in
-// hundredths where they were compared by them. It says nothing of their load, which is that of all tenants. "" where there was nothing to choose, or it
+// hundredths where they were compared by them. It has no numbers of requests, which are those of all tenants. "" where there was nothing to choose, or it
 // was chosen by work alone.
 func (d *demand) decisionText() string {
 	t := &d.trace

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
@@ -35,7 +36,7 @@ type choosingRouter struct {
 	*world
 
 	set  *pool.Set
-	fits map[engine.ModelID]func(pool.Offer) bool
+	asks map[engine.ModelID]route.Ask
 }
 
 func (r *choosingRouter) Pick(a route.Ask) (route.Choice, error) {
@@ -43,16 +44,22 @@ func (r *choosingRouter) Pick(a route.Ask) (route.Choice, error) {
 	if err != nil {
 		return c, err
 	}
-	r.fits[c.Version.EngineModel] = a.Fits
+	r.asks[c.Version.EngineModel] = a
 	return r.Again(c, nil)
 }
 
 func (r *choosingRouter) Again(c route.Choice, tried []*pool.Instance) (route.Choice, error) {
-	i, info, none := r.set.Choose("p", pool.Wanted{Model: c.Version.EngineModel, Fits: r.fits[c.Version.EngineModel], Tried: tried})
+	a := r.asks[c.Version.EngineModel]
+	w := pool.Wanted{Model: c.Version.EngineModel, Fits: a.Fits, Why: a.Why, Tried: tried}
+	if len(tried) == 0 {
+		w.Trace = a.Trace
+	}
+	i, info, none := r.set.Choose("p", w)
 	if c.Instance = i; i != nil {
 		c.Info = *info
 		return c, nil
 	}
+	c.Away = none.Away
 	if c.Info = (engine.Model{}); none.Known != nil {
 		c.Info = *none.Known
 	}
@@ -66,9 +73,10 @@ func (r *choosingRouter) Again(c route.Choice, tried []*pool.Instance) (route.Ch
 type witness struct {
 	engine.Engine
 
-	place pool.Place
-	err   error // nil: it works
-	hangs bool  // it says nothing
+	place  pool.Place
+	err    error // nil: it works
+	hangs  bool  // it says nothing
+	drains bool
 
 	mu    sync.Mutex
 	given int
@@ -116,8 +124,8 @@ func (w *witness) Score(ctx context.Context, p *engine.Prompt) (*engine.Scores, 
 }
 
 // TestNothingLeavesItsPlaces: whatever the places of instances, what they fail with, whether texts raise the grade when they are masked, and whether answers are retried,
-// hedged, shared or made by a fallback: no instance is given a text of a grade that may not go to its place, a call fails only where nobody else works, its refusal
-// says why, and its record has grade and place.
+// hedged, shared or made by a fallback: no instance is given a text of a grade that may not go to its place, a call fails only where nobody else works, it is
+// refused for its place only if nobody stands at one that is allowed, and its record has grade and place.
 func TestNothingLeavesItsPlaces(t *testing.T) {
 	rounds := 300
 	for seed := range uint64(rounds) {
@@ -138,12 +146,13 @@ func TestNothingLeavesItsPlaces(t *testing.T) {
 			case 3:
 				e.hangs = r.IntN(4) == 0
 			}
+			e.drains = r.IntN(5) == 0
 			engines = append(engines, e)
-			members = append(members, pool.Member{Name: fmt.Sprint("i", n), Kind: pool.KindRemote, Engine: e, Attributes: pool.Attributes{Place: e.place}})
+			members = append(members, pool.Member{Name: fmt.Sprint("i", n), Kind: pool.KindRemote, Engine: e, Attributes: pool.Attributes{Place: e.place, Draining: e.drains}})
 		}
 		set.Replace("p", members)
 		set.Refresh(t.Context())
-		w.deps.Router = &choosingRouter{w, set, map[engine.ModelID]func(pool.Offer) bool{}}
+		w.deps.Router = &choosingRouter{w, set, map[engine.ModelID]route.Ask{}}
 		policy := route.Policy{Attempts: 4, HedgeTokens: 4096, AttemptTimeout: 5 * time.Millisecond, Fallbacks: route.Fallbacks{Fault: []string{"other"}}}
 		if r.IntN(2) == 0 {
 			policy.HedgeAfter = time.Millisecond
@@ -167,12 +176,17 @@ func TestNothingLeavesItsPlaces(t *testing.T) {
 		err := anyCall(ctx, w, kind, text)
 		left := ctx.Err() != nil
 		cancel()
-		reachable := false
+		judged := final // that which refuses it: what is known at first, where that lets it go nowhere now
+		if !slices.ContainsFunc(engines, func(e *witness) bool { return !e.drains && first.Allows(string(e.place)) }) {
+			judged = first
+		}
+		reachable, open, closed := false, false, true
 		for _, e := range engines {
 			allowed := final.Allows(string(e.place))
-			reachable = reachable || allowed
+			reachable, open = reachable || judged.Allows(string(e.place)), open || judged.Allows(string(e.place)) && !e.drains
+			closed = closed && e.drains
 			e.mu.Lock()
-			if e.given > 0 && !allowed {
+			if e.given > 0 && (!allowed || e.drains) {
 				t.Fatalf("seed %d: %s was given a text that may go to %v", seed, e.place, final.Allowed())
 			}
 			e.mu.Unlock()
@@ -180,11 +194,11 @@ func TestNothingLeavesItsPlaces(t *testing.T) {
 		if left { // what it was refused for is the time
 			continue
 		}
-		if !reachable != fault.Is(err, fault.CodePlaceNotAllowed) {
-			t.Fatalf("seed %d: %v, reachable %v", seed, err, reachable)
+		if (!reachable && !closed) != fault.Is(err, fault.CodePlaceNotAllowed) || (reachable || closed) && !open && !fault.Is(err, fault.CodeEngineUnavailable) {
+			t.Fatalf("seed %d: %v, reachable %v, open %v", seed, err, reachable, open)
 		}
 		last := w.log.events[len(w.log.events)-1].Detail
-		if g := last["data_grade"]; g != final.Grade.String() && (reachable || g != first.Grade.String()) || // a refusal may come before the texts are looked at
+		if g := last["data_grade"]; g != final.Grade.String() && (open || g != first.Grade.String()) || // a refusal may come before the texts are looked at
 			err == nil && !final.Allows(last["place"]) {
 			t.Fatalf("seed %d, kind %d: %v; recorded as %v", seed, kind, err, last)
 		}
@@ -244,5 +258,151 @@ func TestQuestionOfARaisedChat(t *testing.T) {
 	}
 	if (&run{}).placing().Allows("centre") {
 		t.Error("without a decision a text goes somewhere")
+	}
+}
+
+// twoPlaces returns a world with a pool of two instances, and that pool.
+func twoPlaces(t *testing.T, a, b pool.Member) (*world, *pool.Set) {
+	t.Helper()
+	w, set := newWorld(t, nil), &pool.Set{}
+	for _, m := range []*pool.Member{&a, &b} {
+		m.Kind = pool.KindRemote
+		if m.Engine == nil {
+			m.Engine = w.engine
+		}
+	}
+	set.Replace("p", []pool.Member{a, b})
+	set.Refresh(t.Context())
+	w.deps.Router = &choosingRouter{w, set, map[engine.ModelID]route.Ask{}}
+	return w, set
+}
+
+// unlisted is an engine that does not answer, or answers without models.
+type unlisted struct {
+	engine.Engine
+
+	err error
+}
+
+func (u unlisted) Models(context.Context) ([]engine.Model, error) { return nil, u.err }
+
+// TestOutageIsNoRefusal: where an instance at a place that is allowed takes no requests for a while, the call is to come again, also beside a cloud that it may not go to;
+// lines of batches are asked again by that. Where none stands there it is refused for good.
+func TestOutageIsNoRefusal(t *testing.T) {
+	at := func(p pool.Place, drains bool) pool.Attributes { return pool.Attributes{Place: p, Draining: drains} }
+	for name, c := range map[string]struct {
+		inside pool.Member
+		status int
+	}{
+		"draining":            {pool.Member{Attributes: at("centre", true)}, 503},
+		"it does not answer":  {pool.Member{Engine: unlisted{err: errUnreached}, Attributes: at("centre", false)}, 503},
+		"without the model":   {pool.Member{Engine: unlisted{}, Attributes: at("centre", false)}, 403},
+		"draining, elsewhere": {pool.Member{Attributes: at("edge", true)}, 403},
+	} {
+		for _, text := range []string{"hello", "hello SECRET1"} { // by what was known when it came, and by what was found
+			c.inside.Name = "inside"
+			w, _ := twoPlaces(t, c.inside, pool.Member{Name: "outside", Attributes: at("cloud", false)})
+			w.place = func(masked bool) governance.Placing {
+				if text != "hello" && !masked {
+					return governance.Anywhere()
+				}
+				return governance.PlacingAt(3, "centre")
+			}
+			q := call(text)
+			q.Class = engine.ClassBatch
+			_, err := w.Chat(t.Context(), q)
+			got := fault.Public(err)
+			if got.Kind().Status() != c.status || c.status == 503 && (got.RetryAfter() == 0 || causeOf(err) != route.CauseFault) {
+				t.Errorf("%s, %q: %v", name, text, err)
+			}
+			if said := w.log.events[len(w.log.events)-1].Detail["route"]; !strings.Contains(said, `"place"`) || strings.Contains(said, "running") {
+				t.Errorf("%s: recorded %q", name, said)
+			}
+		}
+	}
+}
+
+// roomy is an engine that says how long its context is, and notes who asks for how much of it.
+type roomy struct {
+	engine.Engine
+
+	context int
+	asked   *int
+}
+
+func (e roomy) Models(ctx context.Context) ([]engine.Model, error) {
+	all, err := e.Engine.Models(ctx)
+	for i := range all {
+		all[i].ContextTokens = e.context
+	}
+	return all, err
+}
+
+func (e roomy) Prepare(ctx context.Context, w engine.Work) (*engine.Prompt, error) {
+	if q, ok := w.(*engine.Request); ok {
+		*e.asked = q.MaxTokens
+	}
+	return e.Engine.Prepare(ctx, w)
+}
+
+// TestSettledPlaceIsTheChoice: all that comes after masking goes by the instance that serves the call then, and not by the one that was chosen before.
+func TestSettledPlaceIsTheChoice(t *testing.T) {
+	asked, engines := 0, newWorld(t, nil).engine
+	w, _ := twoPlaces(t,
+		pool.Member{Name: "inside", Engine: roomy{engines, 8192, &asked}, Attributes: pool.Attributes{Place: "centre"}},
+		pool.Member{Name: "outside", Engine: roomy{engines, 0, &asked}, Attributes: pool.Attributes{Place: "cloud", Weight: 1000}})
+	w.place = func(masked bool) governance.Placing {
+		if masked {
+			return governance.PlacingAt(3, "centre")
+		}
+		return governance.PlacingAt(2, "cloud")
+	}
+	c, most := call("hello SECRET1"), w.cfg.MaxTokens+100
+	c.MaxTokens = &most
+	if _, err := w.ask(t, c); err != nil || asked != most {
+		t.Errorf("%v; %d tokens asked, want %d", err, asked, most)
+	}
+}
+
+// listed is an engine that lists a model.
+type listed struct{ engine.Engine }
+
+func (listed) Models(context.Context) ([]engine.Model, error) { return []engine.Model{{ID: "m"}}, nil }
+
+func (listed) Bills(engine.ModelID) bool { return false }
+
+// TestTimesOfFirstTokens: an instance that is given up, for another one or for its silence, counts as one that takes at least as long. What lines of batches wait says nothing.
+func TestTimesOfFirstTokens(t *testing.T) {
+	prefer := pool.Preference{Load: 1, FirstToken: time.Nanosecond} // which nobody meets: who is expected first is chosen
+	for name, policy := range map[string]route.Policy{
+		"hedged": {HedgeAfter: time.Millisecond, HedgeTokens: 1 << 20, Choose: prefer},
+		"silent": {AttemptTimeout: time.Millisecond, Choose: prefer},
+	} {
+		w, set := pooledWorld(t, listed{&broken{}}, enginetest.NewScripted(nil))
+		w.resilience = route.NewResilience(policy)
+		if _, err := w.ask(t, call("hello")); err != nil {
+			t.Fatal(err)
+		}
+		// Two that nobody knows are as good as each other, and one that is known to be slow is passed over for one that nobody knows.
+		within := pool.Preference{Load: 1, FirstToken: time.Millisecond / 2}
+		unknown := pool.Member{Name: "new", Engine: listed{w.engine}}
+		set.Replace("p", []pool.Member{{Name: "i0", Kind: pool.KindNative, Engine: set.Instances("p")[0].Engine}, unknown})
+		set.Refresh(t.Context())
+		for range 20 {
+			if i, _, _ := set.Choose("p", pool.Wanted{Model: "m", Prefer: &within, Fits: func(pool.Offer) bool { return true }}); i == nil || i.Name != "new" {
+				t.Fatalf("%s: %v is chosen", name, i)
+			}
+		}
+	}
+	w := newWorld(t, nil)
+	w.resilience = route.NewResilience(route.Policy{Choose: prefer})
+	for class, counts := range map[engine.Class]bool{engine.ClassBatch: false, engine.ClassStandard: true} {
+		c := call("hello")
+		c.Class = class
+		r := w.newRun(c, route.Generate)
+		r.choice.Resilience = w.resilience
+		if got := r.firstAfter(time.Time{}); got > 0 != counts {
+			t.Errorf("%s: %s", class, got)
+		}
 	}
 }
