@@ -29,7 +29,7 @@ func (s *Server) AddInstance(c *gin.Context, poolName PoolPath) {
 		s.Fail(c, err)
 		return
 	}
-	about(c, poolName+"/"+in.Name, map[string]string{"base_url": truncate(in.BaseUrl, maxResource), "dialect": deref(in.Dialect), "key": deref(in.Key)})
+	about(c, poolName+"/"+in.Name, map[string]string{"base_url": truncate(in.BaseUrl, maxResource), "dialect": deref(in.Dialect), "key": deref(in.Key), "place": deref(in.Place)})
 	if err := s.deps.Instances.Add(c.Request.Context(), instanceSpec(poolName, in), caller(c).ID); err != nil {
 		s.Fail(c, err)
 		return

@@ -156,7 +156,7 @@ type Worker struct {
 	worker.Config `koanf:",squash"`
 
 	Name string
-	// Place is the kind of place where it stands; "" is that of this machine.
+	// Place is the kind of place where it stands; "" is that of this machine for one at a unix socket or with local, and outside for others.
 	Place pool.Place
 }
 

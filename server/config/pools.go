@@ -94,20 +94,40 @@ func (e Engines) outside(name string, profiles *profile.Set) bool {
 	return i >= 0 && e.Remote[i].Outside(profiles)
 }
 
-// PlaceOf returns the kind of place where an engine stands by its own configuration: here, for the engine of this process and workers that say nothing
-// else; outside, for upstreams that say nothing.
+// PlaceOf returns the kind of place where an engine stands, whichever pool it is asked in: what is said of it, else that of this machine for the engine of this
+// process and workers of this machine, and outside for everything else.
 func (e Engines) PlaceOf(name string) pool.Place {
+	said, here := e.saidPlace(name)
+	switch {
+	case said != "":
+		return said
+	case here:
+		return cmp.Or(e.Place, pool.PlaceCentre)
+	}
+	return pool.PlaceCloud
+}
+
+// saidPlace returns what is said of the place of an engine, by itself or in a pool; here, whether it runs on this machine.
+func (e Engines) saidPlace(name string) (said pool.Place, here bool) {
+	here = true
 	for _, r := range e.Remote {
 		if r.Name == name {
-			return cmp.Or(r.Place, pool.PlaceCloud)
+			said, here = r.Place, false
 		}
 	}
 	for _, w := range e.Workers {
-		if w.Name == name && w.Place != "" {
-			return w.Place
+		if w.Name == name {
+			said, here = w.Place, w.Local || strings.HasPrefix(w.Address, "unix:")
 		}
 	}
-	return cmp.Or(e.Place, pool.PlaceCentre)
+	for _, p := range e.Pools {
+		for _, in := range p.Instances {
+			if in.Engine == name {
+				said = cmp.Or(said, in.Place)
+			}
+		}
+	}
+	return said, here
 }
 
 // validatePools returns what is wrong with the pools, as key and reason.
@@ -146,6 +166,8 @@ func (e Engines) validatePools(profiles *profile.Set) error {
 			seen[in.Engine] = true
 			key(p.Scale == nil || !strings.HasPrefix(in.Engine, local.NamePrefix), "%s.engine: must not begin with "+local.NamePrefix+" where there is scale: those are the names of the workers that are started", at)
 			key(in.Place == "" || in.Place == pool.PlaceCloud || !e.outside(in.Engine, profiles), "%s.place: the dialect of the engine is that of a cloud, which is outside", at)
+			said, _ := e.saidPlace(in.Engine)
+			key(in.Place == "" || in.Place == said, "%s.place: the engine stands at %s, as is said elsewhere; it stands at one place", at, said)
 			if err := in.Attributes().Validate(); err != nil {
 				errs = append(errs, fmt.Errorf("%s.%w", at, err))
 			}
