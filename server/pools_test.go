@@ -202,7 +202,7 @@ func (in *installation) gradesAreBound() {
 		in.t.Fatalf("%d %s", r.status, r.body)
 	}
 	d := in.eventsOf(r.header.Get("X-Request-Id"), 2)[1].Detail
-	if d["data_grade"] != "L2" || d["place"] != "cloud" || !strings.Contains(d["route"], `"verdict":"chosen"`) || !strings.Contains(d["route"], `"verdict":"worse"`) {
+	if d["data_grade"] != "L2" || d["place"] != "cloud" || d["route"] != "" { // by work alone there is nothing to tell
 		in.t.Errorf("%v", d)
 	}
 	for grade, verdict := range map[string]string{"L3": "unfit place", "L1": ""} {

@@ -5215,7 +5215,7 @@ type RouteConsidered struct {
 	// Verdict chosen, worse, slow, busy, full, failing, unfit, closed or absent
 	Verdict string `json:"verdict"`
 
-	// Why Of one that is unfit: place, model, ability, watermark or weights
+	// Why Of one that is unfit: place, model or weights; what a request asks of the model is not known here
 	Why *string `json:"why,omitempty"`
 }
 
@@ -6836,7 +6836,7 @@ type ExplainRouteParams struct {
 	Model  string                   `form:"model" json:"model"`
 	Grade  *ExplainRouteParamsGrade `form:"grade,omitempty" json:"grade,omitempty"`
 
-	// Session What stays on one side of a rollout, and at one instance
+	// Session The digest of a session as records have it: it stays on one side of a rollout, and at one instance
 	Session *string                `form:"session,omitempty" json:"session,omitempty"`
 	Use     *ExplainRouteParamsUse `form:"use,omitempty" json:"use,omitempty"`
 }

@@ -5991,7 +5991,7 @@ export interface components {
             place: string;
             /** @description chosen, worse, slow, busy, full, failing, unfit, closed or absent */
             verdict: string;
-            /** @description Of one that is unfit: place, model, ability, watermark or weights */
+            /** @description Of one that is unfit: place, model or weights; what a request asks of the model is not known here */
             why?: string;
             /** @description Requests of this replica */
             running: number;
@@ -10996,7 +10996,7 @@ export interface operations {
                 tenant?: components["parameters"]["TenantQuery"];
                 model: string;
                 grade?: "L1" | "L2" | "L3" | "L4";
-                /** @description What stays on one side of a rollout, and at one instance */
+                /** @description The digest of a session as records have it: it stays on one side of a rollout, and at one instance */
                 session?: string;
                 use?: "generate" | "embed" | "score";
             };
