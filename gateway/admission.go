@@ -113,7 +113,7 @@ func (r *run) admit(ctx context.Context) error {
 	r.admission.promptDigest = audit.DigestSpelt(r.p.deps.Keys, r.caller.Tenant, r.received.spell)
 	d, err := r.p.deps.Guard.Admit(ctx, governance.AdmitRequest{
 		Request: r.call.RequestID, Tenant: r.caller.Tenant, Project: r.caller.Project, Session: r.admission.conversation, Name: r.received.Session, Subject: r.admission.subject, Action: string(r.call.judgedAs()),
-		Model: string(r.call.Model), Purpose: r.call.Purpose, Known: r.received.Known, Ingest: r.call.Document != nil,
+		Model: string(r.call.Model), Purpose: r.call.Purpose, Known: r.received.Known, Ingest: r.call.Document != nil, DataGrade: r.call.DataGrade,
 	})
 	if d != nil {
 		r.admission.decision, r.admission.policy = d, d.Policy()
@@ -206,6 +206,6 @@ func (r *run) mask(_ context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.masked, r.received = masked{given, asSent, passages}, nil
-	return nil
+	r.masked, r.received = masked{call: given, clear: asSent, prefix: r.prefixOf(given), maskedPassages: passages}, nil
+	return r.settlePlace()
 }

@@ -55,6 +55,9 @@ func (r *run) answerKey() answercache.Key {
 	v, info := r.choice.Version, r.choice.Info
 	k.text(v.Model, v.Version, v.Engine, string(v.EngineModel), v.Digest, v.Precision)
 	k.text(string(info.ID), info.Digest, info.Template, info.Precision, info.EngineVersion, string(info.Base), info.Adapter)
+	placing := r.placing()
+	k.count(int(placing.Grade))
+	k.list(placing.Allowed())
 	k.flag(r.nonStreaming())
 	k.flag(r.fallsBack(route.CauseContent)) // else what a filter has emptied is an answer
 	k.request(r.prompt.text.Request)

@@ -431,11 +431,11 @@ func TestKeyHasEveryField(t *testing.T) {
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.admission.visible).Elem() }, nil},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.admission.policy).Elem() }, nil},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.admission).Elem() }, map[string]string{
-			"decision": "the policy is in the key", "policy": "above", "recordForm": later, "conversation": "in the key where values are masked", "promptDigest": made, "subject": "who asks", "visible": "above", "generation": "says whether the answer is kept",
+			"decision": "the policy is in the key", "policy": "above", "recordForm": later, "conversation": "in the key where values are masked", "promptDigest": made, "subject": "who asks", "visible": "above", "generation": "says whether the answer is kept", "placing": "of a part, which shares nothing",
 		}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.choice.Version).Elem() }, map[string]string{"Defaults": made, "CreatedAt": "a version is never changed"}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.choice).Elem() }, map[string]string{
-			"Version": "above", "Instance": routed, "Info": "below", "Closed": routed, "Resilience": routed, "ask": routed, "precision": "the version has it",
+			"Version": "above", "Instance": routed, "Info": "below", "Closed": routed, "Away": routed, "Resilience": routed, "ask": routed, "precision": "the version has it",
 			"Rollout": apart, "Arm": apart,
 		}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.choice.Info).Elem() }, map[string]string{
@@ -449,7 +449,7 @@ func TestKeyHasEveryField(t *testing.T) {
 		}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.call).Elem() }, map[string]string{
 			"Credential": earlier, "As": earlier, "Batch": measures, "Resource": measures, "Plane": earlier, "Permission": earlier, "Tenant": "the caller's is in the key", "RequestID": request, "parent": request,
-			"ClientID": request, "Session": "in the key where values are masked", "OnBehalfOf": later, "Purpose": "the policy's is in the key", "Source": measures, "Route": measures, "Dialect": "what it says is in the key",
+			"DataGrade": "what it comes to is in the key", "ClientID": request, "Session": "in the key where values are masked", "OnBehalfOf": later, "Purpose": "the policy's is in the key", "Source": measures, "Route": measures, "Dialect": "what it says is in the key",
 			"Language": measures, "Received": request, "Model": "what it was routed to is in the key", "Messages": made, "Places": measures, "Prompt": made, "Tokens": made, "Input": made, "Role": made, "Query": made,
 			"RAG": "above", "Passage": made, "Document": made, "Documents": made, "Queries": made, "TopN": made, "ReturnDocuments": made, "Known": "what was masked for it is in the key", "Tools": made, "ToolChoice": made,
 			"ParallelTools": made, "OmitBegin": made, "TokenTexts": measures, "FieldNames": measures, "Format": made, "FormatField": measures, "Priority": made, "FirstTokenTimeout": "each waits by his own clock",
@@ -499,6 +499,15 @@ func TestKeyHasEveryField(t *testing.T) {
 	}
 	if keyed(w, filtered(&fallback{})).answerKey() == before || keyed(w, filtered(&fallback{of: "req-0"})).answerKey() != before {
 		t.Error("whether what a filter has emptied is no answer")
+	}
+	graded := func(g governance.DataGrade, places ...string) func(*run) {
+		return func(r *run) {
+			r.admission.decision = &fakeAdmission{w: &world{place: func(bool) governance.Placing { return governance.PlacingAt(g, places...) }}}
+		}
+	}
+	third := keyed(w, graded(3, "centre")).answerKey()
+	if third == before || keyed(w, graded(2, "centre")).answerKey() == third || keyed(w, graded(3, "edge")).answerKey() == third {
+		t.Error("the grade of the data, and where it may go")
 	}
 	if keyed(w, func(r *run) { r.caller.Roles = []string{"b", "a"} }).answerKey() != before {
 		t.Error("the order of roles keeps equal calls apart")

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
@@ -78,14 +79,15 @@ type Call struct {
 	Permission access.Permission // what the route declares; "" is refused
 	Tenant     string            // in which it is asked, if that is another than the caller's own: the permission must reach there
 	RequestID  string
-	parent     string    // the request that it is a part of; "" for a request itself
-	fallback   *fallback // nil: a call that never asks another model; its zero value is of one that may
-	ClientID   string    // the caller's own id for the request, recorded beside ours
-	Session    string    // the caller's conversation, "" if it names none
-	OnBehalfOf string    // whom the caller says it is for, in the caller's own words; recorded as a keyed digest
-	Purpose    string    // what the caller wants it for; policies may demand one
-	Source     string    // remote address
-	Route      string    // such as "POST /v1/chat/completions"
+	parent     string               // the request that it is a part of; "" for a request itself
+	fallback   *fallback            // nil: a call that never asks another model; its zero value is of one that may
+	ClientID   string               // the caller's own id for the request, recorded beside ours
+	Session    string               // the caller's conversation, "" if it names none
+	OnBehalfOf string               // whom the caller says it is for, in the caller's own words; recorded as a keyed digest
+	Purpose    string               // what the caller wants it for; policies may demand one
+	DataGrade  governance.DataGrade // that the caller states of the data; it only raises what the policy says
+	Source     string               // remote address
+	Route      string               // such as "POST /v1/chat/completions"
 	Dialect    string
 	Language   fault.Lang
 	Received   time.Time // when the edge had read the headers; zero means now

@@ -48,7 +48,7 @@ func (r *run) newChildCall(question string) *childCall {
 	}
 	return &childCall{run: &run{
 		p: r.p, need: route.Embed, call: asked.withoutTexts(), received: asked, masked: masked{call: asked}, caller: r.caller,
-		admission: admission{policy: r.admission.policy, conversation: r.admission.conversation},
+		admission: admission{policy: r.admission.policy, conversation: r.admission.conversation, placing: r.placing()},
 	}}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -207,6 +208,8 @@ type Decision interface {
 	RespondBeforeRecord() bool
 	Signs() bool // every answer is signed
 	Caching() governance.Caching
+	// Placing says where the texts may go, by what was found until now.
+	Placing() governance.Placing
 	Watermark() governance.Watermarking
 	Answering(collection string) governance.Answering
 	Urgency(asked string) string
@@ -253,6 +256,7 @@ type Pipeline struct {
 	cfg      Config
 	metrics  *metrics
 	answers  *answercache.Cache[sharedAt]
+	prefixes maphash.Seed // of the hashes of prompts
 	now      func() time.Time
 	running  atomic.Int64   // calls that an engine is working on
 	detached sync.WaitGroup // records that are written while nobody waits for them
@@ -268,7 +272,7 @@ func New(cfg Config, deps Deps, reg prometheus.Registerer) (*Pipeline, error) {
 		return nil, errors.New("gateway: a part is missing: without it requests would go on unchecked")
 	}
 	deps.Log = deps.Log.With(slog.String("component", "gateway"))
-	return &Pipeline{deps: deps, cfg: cfg.withDefaults(), metrics: newMetrics(reg), answers: answercache.New[sharedAt](cfg.CacheBytes), now: time.Now}, nil
+	return &Pipeline{deps: deps, cfg: cfg.withDefaults(), metrics: newMetrics(reg), answers: answercache.New[sharedAt](cfg.CacheBytes), prefixes: maphash.MakeSeed(), now: time.Now}, nil
 }
 
 // Drain waits for the records that are on their way. Call it when no call is at work any more, before the log is closed.

@@ -12,13 +12,13 @@
 //	 4  admit          policy: model, purpose, collection                                      Denied, NotFound, Unavailable
 //	 5  cache          of answers that are functions of their requests, where the policy has equal calls share one; it is
 //	                   looked at in 11, since its key has what the steps between have made
-//	 6  route          version and engine; the rollout's arm by conversation; what the         Invalid, NotFound, Unavailable
-//	                   model can do
+//	 6  route          version and engine; the rollout's arm by conversation; what the         Invalid, Denied, NotFound,
+//	                   model can do, and where its data may go                                 Unavailable
 //	 7  retrieve       passages this principal may see; the question is masked for it; of a    Invalid, NotFound, Blocked, Quota,
 //	                   document that is taken in, what it says                                 Unavailable
 //	 8  mask           every text field once, and the passages, with what their documents      Blocked, Invalid
 //	                   say is sensitive; inside JSON value by value; what cannot be masked
-//	                   there is refused
+//	                   there is refused; what was found may lead the call elsewhere            Denied
 //	 9  reserve        the prompt, prepared; the limits settled on its tokens; its             Invalid, RateLimited, Quota, Unavailable
 //	                   worst-case cost with the completion
 //	10  audit          what people may see again, then the record "admitted", both durable     Unavailable, Quota

@@ -64,10 +64,11 @@ type world struct {
 	markKeys  int             // how many were asked for
 	wrap      func(engine.Engine) engine.Engine
 	caching   governance.Caching
-	patient   bool   // the policy allows nothing interactive
-	keep      string // the form in which the policy has texts kept
-	kept      int    // calls of StoreValues
-	keepFails int    // which of them fails
+	place     func(masked bool) governance.Placing // where texts may go; nil: anywhere
+	patient   bool                                 // the policy allows nothing interactive
+	keep      string                               // the form in which the policy has texts kept
+	kept      int                                  // calls of StoreValues
+	keepFails int                                  // which of them fails
 
 	resilience *route.Resilience
 
@@ -243,9 +244,15 @@ func (a *fakeAdmission) LabelMode(m string) string      { return m }
 func (a *fakeAdmission) DemandsAgreement() bool         { return a.w != nil && a.w.demands == "policy" }
 func (a *fakeAdmission) AllowsCollection(n string) bool { return n != "forbidden" }
 func (a *fakeAdmission) SharesPrefixCache() bool        { return a.w.shares }
-func (a *fakeAdmission) UpstreamNonStreaming() bool     { return !a.w.streams }
-func (a *fakeAdmission) RespondBeforeRecord() bool      { return a.w != nil && a.w.answers }
-func (a *fakeAdmission) Signs() bool                    { return a.w != nil && a.w.signs }
+func (a *fakeAdmission) Placing() governance.Placing {
+	if a.w == nil || a.w.place == nil {
+		return governance.Anywhere()
+	}
+	return a.w.place(a.masked > 0)
+}
+func (a *fakeAdmission) UpstreamNonStreaming() bool { return !a.w.streams }
+func (a *fakeAdmission) RespondBeforeRecord() bool  { return a.w != nil && a.w.answers }
+func (a *fakeAdmission) Signs() bool                { return a.w != nil && a.w.signs }
 
 func (a *fakeAdmission) Watermark() governance.Watermarking {
 	if a.w == nil {

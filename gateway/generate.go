@@ -46,6 +46,7 @@ func (r *run) generateOnce(ctx context.Context, yield func(engine.Event, error) 
 	bounded, heard := r.boundAttempt(ctx)
 	defer heard()
 	i.Begin()
+	i.Given(r.masked.prefix)
 	defer r.draws(r.serving())()
 	ended, asked, before := context.Canceled, r.p.now(), i.Beginnings() // by a consumer that stops or panics
 	defer func() { i.End(ended) }()
@@ -60,7 +61,7 @@ func (r *run) generateOnce(ctx context.Context, yield func(engine.Event, error) 
 			}
 			if begun = err == nil; begun {
 				r.answer.engineBegan()
-				i.Began()
+				i.Began(r.firstAfter(asked))
 			}
 		}
 		if !yield(ev, err) {
@@ -158,6 +159,9 @@ func (r *run) onInstance(ctx context.Context, ask func(*pool.Instance) error) er
 func (r *run) retry(ctx context.Context, err error, began time.Time) bool {
 	failed, p := r.serving().Instance, r.choice.Resilience
 	moves, paid := movable(err), errors.Is(err, errSilent)
+	if paid {
+		r.waited(failed, began)
+	}
 	if !moves && !paid && ctx.Err() == nil && p != nil && r.answer.attempted()+1 < p.Attempts && r.mayRepeat(err) {
 		paid = p.Spend()
 	}

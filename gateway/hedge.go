@@ -41,6 +41,7 @@ func (r *run) startRunner(ctx context.Context, at route.Choice) *runner {
 	n := &runner{at: at, asked: r.p.now(), cancel: cancel, events: make(chan runnerEvent), resume: make(chan struct{}, 1)}
 	text := r.prompt.text
 	at.Instance.Begin()
+	at.Instance.Given(r.masked.prefix)
 	pause := r.draws(at)
 	before := at.Instance.Beginnings()
 	go func() {
@@ -202,6 +203,9 @@ func (r *run) spendOnSilence(n, other *runner) bool {
 
 // leave stops a runner that does not answer, notes why, and has the other one serve the call.
 func (r *run) leave(n, other *runner, why attempt) {
+	if why.hedged || why.cause == fault.CodeUpstreamTimeout {
+		r.waited(n.at.Instance, n.asked)
+	}
 	n.cancel(nil)
 	why.instance, why.took = n.at.Instance.Name, r.p.now().Sub(n.asked)
 	r.answer.note(why)
@@ -241,7 +245,7 @@ func (r *run) relay(ctx context.Context, n *runner, ev runnerEvent, yield func(e
 		return false
 	}
 	r.answer.engineBegan()
-	n.at.Instance.Began()
+	n.at.Instance.Began(r.firstAfter(n.asked))
 	for ok := true; ok; ev, ok = n.next() {
 		if !yield(ev.Event, ev.err) || ev.err != nil {
 			return false

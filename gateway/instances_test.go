@@ -141,7 +141,7 @@ func TestAnotherInstanceServes(t *testing.T) {
 func TestOthersModelsDoNotFit(t *testing.T) {
 	w := newWorld(t, nil)
 	r := w.newRun(call("hello"), route.Generate)
-	r.caller.Tenant = "acme"
+	r.caller.Tenant, r.admission.decision = "acme", &fakeAdmission{w: w}
 	for tenant, want := range map[string]bool{"acme": true, "other": false} {
 		m := engine.Model{CanGenerate: true, HasLogprobs: true, HasSampling: true, Audience: engine.AudienceOf([]string{tenant})}
 		if got := (&demand{run: r}).fits(pool.Offer{Model: &m}); got != want {

@@ -379,6 +379,7 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 	if class := r.class(); class != "" {
 		e.Detail["class"] = string(class)
 	}
+	r.notePlace(stage, e.Detail)
 	if r.call.ClientID != "" {
 		e.Detail["client_request"] = r.call.ClientID
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
@@ -18,11 +19,16 @@ import (
 // route picks the version and its engine, which can do what is asked.
 func (r *run) route(ctx context.Context) error {
 	d := &demand{run: r, needs: r.asksFor()}
-	ask := route.Ask{Model: string(r.call.Model), Unit: r.admission.conversation, Need: r.need, Fits: d.fits}
+	ask := route.Ask{
+		Model: string(r.call.Model), Unit: r.admission.conversation, Need: r.need, Fits: d.fits, Why: d.whyNot,
+		Prefix: func() []uint64 { return r.masked.prefix }, Trace: &d.trace,
+	}
 	if r.call.parent != "" { // of the model that the index is made with, and of no other
 		ask = r.p.deps.Embedding
+		ask.Fits = d.placed
 	}
 	choice, err := r.p.deps.Router.Pick(ask)
+	r.demand = d
 	r.markable = d.markable
 	if !choice.Info.Audience.Has(r.caller.Tenant) { // whoever may not use it does not learn that there is one
 		return fault.New(fault.CodeModelNotFound, string(r.call.Model)).WithParam("model")
@@ -30,7 +36,10 @@ func (r *run) route(ctx context.Context) error {
 	if fault.Is(err, fault.CodeModelNotCapable) || err == nil && !r.call.Action.Can(choice.Info) {
 		return r.notCapable(ctx, choice.Info)
 	}
-	if r.choice = choice; err != nil {
+	if r.choice = choice; d.place && choice.Instance == nil {
+		return d.misplaced(choice)
+	}
+	if err != nil {
 		return err
 	}
 	if err := r.received.checkDimensions(r.need, &choice.Info); err != nil {
@@ -44,15 +53,34 @@ func (r *run) route(ctx context.Context) error {
 	return nil
 }
 
+// Why an instance does not meet a request, in a word that records have.
+const (
+	whyModel     = "model"     // its model is for others, or does something else
+	whyWatermark = "watermark" // it cannot write the one that the policy demands
+	whyAble      = "ability"   // it is not known to do all that is asked
+	whyPlace     = "place"     // the data may not go there
+)
+
 // demand is what a request needs of an engine, with why the instances that were looked at do not meet it.
 type demand struct {
 	run   *run
 	needs capability.Needs
 	unmet capability.Reason // of one that is busy, else of the last
 	marks bool              // one could not write the watermark that the policy demands
+	place bool              // one stands where the data may not go, and could do all that is asked
+	busy  bool              // one stands where it may go, and has too much to do for it now
 
 	markable bool // one can mark
+
+	trace pool.Trace
+	why   string // in a word, why the last one does not
 }
+
+// anew begins a second choice.
+func (d *demand) anew() { d.busy = false }
+
+// whyNot says why the instance that was looked at last does not meet it.
+func (d *demand) whyNot() string { return d.why }
 
 // fits reports whether an instance can do all that is asked and is for the caller: by what it lists of the model, and by what is known of it. It is
 // asked once the texts are masked, too.
@@ -63,18 +91,49 @@ func (d *demand) fits(o pool.Offer) bool {
 		c = r.masked.call
 	}
 	if !o.Model.Audience.Has(r.caller.Tenant) || !r.call.Action.Can(*o.Model) || c.checkDimensions(r.need, o.Model) != nil {
+		d.why = whyModel
 		return false
 	}
 	d.markable = d.markable || o.Model.HasMarks
 	if r.watermarking().Required && !o.Model.HasMarks {
-		d.marks = true
+		d.marks, d.why = true, whyWatermark
 		return false
 	}
 	ok, why := o.Meets(&d.needs)
-	if !ok && !d.unmet.Busy {
+	if ok {
+		return d.placed(o)
+	}
+	if d.why = whyAble; !d.unmet.Busy {
 		d.unmet = why
 	}
-	return ok
+	d.busy = d.busy || why.Busy && r.placing().Allows(string(o.Place))
+	return false
+}
+
+// placed reports whether the data may go where an instance stands. It is asked of those that can do all else.
+func (d *demand) placed(o pool.Offer) bool {
+	if d.run.placing().Allows(string(o.Place)) {
+		return true
+	}
+	d.place, d.why = true, whyPlace
+	return false
+}
+
+// misplaced refuses a call of which the data may not go where its model can run now. One that may have it and has too much to do, or takes no requests now, is
+// worth waiting for.
+func (d *demand) misplaced(c route.Choice) error {
+	r, p := d.run, d.run.placing()
+	r.answer.decline()
+	model, allowed := string(r.asked()), any(strings.Join(p.Allowed(), ", "))
+	switch {
+	case d.busy:
+		return fault.New(fault.CodeEngineOverloaded, model).WithRetryAfter(time.Second)
+	case slices.ContainsFunc(c.Away, func(at pool.Place) bool { return p.Allows(string(at)) }):
+		return fault.Wrap(errors.New("no instance takes requests at a place where the data may go"), fault.CodeEngineUnavailable, model).WithRetryAfter(time.Second)
+	case allowed == "":
+		allowed = fault.Say("thing.nowhere")
+	}
+	return fault.New(fault.CodePlaceNotAllowed, p.Grade.String(), model, allowed).WithParam("model")
 }
 
 // refusal says why no instance that lists the model is known to do all that is asked, and names what it is.

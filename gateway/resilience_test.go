@@ -496,7 +496,7 @@ type streaming struct {
 }
 
 func (s *streaming) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engine.Event, error] {
-	s.at.Began()
+	s.at.Began(0)
 	return s.broken.Generate(ctx, p)
 }
 

@@ -20,8 +20,8 @@ import (
 )
 
 // run is one call in progress: a value for each step that it has passed. The step makes its value from earlier ones, and nobody changes it
-// afterwards; values of later steps are zero. So the record of a call is complete up to wherever it ended. There are two exceptions: masking
-// consumes what was received, and the answer is under way for a while, moved on by its methods. A test reads the code for this.
+// afterwards; values of later steps are zero. So the record of a call is complete up to wherever it ended. There are three exceptions: masking
+// consumes what was received, and chooses the instance anew by what it finds; and the answer is under way for a while, moved on by its methods. A test reads the code for this.
 //
 // One goroutine uses a run, but for finish, which may race with Close.
 type run struct {
@@ -36,6 +36,7 @@ type run struct {
 	admission admission           // admit
 	choice    route.Choice        // route
 	markable  bool                // route: an instance that can mark may serve the call
+	demand    *demand             // route: what its instance was chosen by, and how; nil before
 	sources   sources             // retrieve
 	document  *rag.ParsedDocument // retrieve, of a document that is taken in
 	decoded   decoded             // retrieve, of tokens that are spelt
@@ -77,6 +78,7 @@ type admission struct {
 	promptDigest string
 	subject      string // digest of the person whom it is about
 	visible      visibleLabel
+	placing      governance.Placing // of a part that has no decision of its own
 }
 
 // sources are the passages that the call uses.
@@ -98,6 +100,8 @@ type decoded struct {
 type masked struct {
 	call  *Call  // with masked texts; nil before
 	clear string // the prompt as the caller sent it, where it is kept so
+
+	prefix []uint64 // the hashes of its beginnings, where instances are compared by them
 	maskedPassages
 }
 

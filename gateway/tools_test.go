@@ -90,7 +90,7 @@ func TestTools(t *testing.T) {
 // TestEveryTextIsMasked walks the fields of a call: a new one has to be put on one of the lists.
 func TestEveryTextIsMasked(t *testing.T) {
 	known := map[string]string{
-		"Call": "Messages Prompt Tokens Input Query Documents Queries Tools Format Stop | Credential Plane Permission RequestID ClientID Session OnBehalfOf Purpose Source Route " +
+		"Call": "Messages Prompt Tokens Input Query Documents Queries Tools Format Stop | Credential Plane Permission RequestID ClientID Session OnBehalfOf Purpose DataGrade Source Route " +
 			"Dialect Language Received Action Model Role RAG Passage ToolChoice ParallelTools FormatField FieldNames Class Priority FirstTokenTimeout MaxTokens Choices Temperature TopP Seed " +
 			"Logprobs Sampling Dimensions Known TopN ReturnDocuments Blocking Signature Tenant Document OmitBegin TokenTexts As Batch Resource Places parent fallback authenticated",
 		"Message":  "Content Name ToolCalls ToolCallID | Role",

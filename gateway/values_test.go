@@ -97,7 +97,7 @@ func TestStepsMakeValues(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"caller": "authenticate", "slot": "limit", "admission": "admit", "choice": "route", "markable": "route", "sources": "retrieve", "document": "read", "decoded": "decode", "masked": "mask",
+		"caller": "authenticate", "slot": "limit", "admission": "admit", "choice": "settlePlace route", "markable": "route", "demand": "route", "sources": "retrieve", "document": "read", "decoded": "decode", "masked": "mask",
 		"examined": "examine", "received": "examine mask", "prompt": "reserve", "receipt": "record", "outcome": "finish settle", "steps": "runEach",
 	}
 	for field, by := range writers {

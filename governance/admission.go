@@ -27,6 +27,7 @@ type AdmitRequest struct {
 	Action, Model   string
 	Purpose         string           // demanded by policies that list purposes
 	Ingest          bool             // a document is taken in: nobody is answered, so no purpose is demanded
+	DataGrade       DataGrade        // that the request states of its data; it may only be above the policy's. 0: none
 	Fields          []Field          // masked at once; those of a request that documents may know more about wait for [Admission.Mask]
 	Known           []classify.Known // values that the caller says are sensitive: masked wherever they stand, whatever their class
 }
@@ -71,6 +72,7 @@ type Admission struct {
 	restored       map[Finding]int           // how often values were put back
 	known          []classify.Known          // values that somebody said are sensitive
 	rules          map[Direction]*mask.Rules // with known; nil where there are none
+	asked, raised  DataGrade                 // by the request, and by what was found
 }
 
 // Admit applies the policy in force: model, purpose, then every field, if there are any, is masked in place. When it fails no field has changed; if a
@@ -85,7 +87,7 @@ func (g *Guard) Admit(_ context.Context, ask AdmitRequest) (*Admission, error) {
 	a := &Admission{
 		guard: g, active: active, tenant: ask.Tenant, channel: g.channels[ask.Action], pseudonyms: g.newPseudonyms(ask.Tenant, scope), storeScope: scope, counts: map[Finding]int{},
 		findingsByCode: map[string][]Finding{}, restored: map[Finding]int{},
-		subject: ask.Subject, epoch: g.values.Epoch(),
+		subject: ask.Subject, epoch: g.values.Epoch(), asked: ask.DataGrade,
 	}
 	switch {
 	case ofSession && ask.Name != "":
@@ -152,6 +154,7 @@ func (a *Admission) MaskQuery(text string) (string, error) {
 	}
 	masked, spans := a.pseudonyms.Mask(a.rulesFor(DirectionRequest), text)
 	for _, s := range spans {
+		a.raise(s)
 		if s.Action == mask.ActionBlock {
 			return "", fault.New(fault.CodeBlockedContent, string(s.Class))
 		}
@@ -184,7 +187,7 @@ func (a *Admission) Examine(text string) []Finding {
 func (a *Admission) Examined() []string {
 	var out []string
 	for _, t := range a.active.detectors.Types() {
-		if a.active.policy.action(a.channel, t.Class, DirectionRequest) != mask.ActionAllow {
+		if a.active.policy.lookedFor(a.channel, t.Class, DirectionRequest) != mask.ActionAllow {
 			out = append(out, string(t.Class))
 		}
 	}
@@ -226,6 +229,9 @@ func (a *Admission) maskText(text string, d Direction, path string, shown bool) 
 	}
 	masked, spans := a.pseudonyms.Mask(a.rulesFor(d), text)
 	for _, s := range spans {
+		if !shown {
+			a.raise(s)
+		}
 		a.count(d, s.Class, effectiveAction(s.Action, shown), s.Code)
 		if s.Action == mask.ActionBlock && err == nil {
 			masked, err = "", fault.New(fault.CodeBlockedContent, string(s.Class)).WithParam(path)

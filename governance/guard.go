@@ -112,7 +112,7 @@ func (p *policy) rules(detectors *classify.Set) map[ruleKey]*mask.Rules {
 	out := map[ruleKey]*mask.Rules{}
 	for _, channel := range append(slices.Collect(maps.Keys(p.Channels)), "") {
 		for _, d := range directions() {
-			out[ruleKey{channel, d}] = mask.NewRules(detectors, func(c classify.Class) mask.Action { return p.action(channel, c, d) })
+			out[ruleKey{channel, d}] = mask.NewRules(detectors, func(c classify.Class) mask.Action { return p.lookedFor(channel, c, d) })
 		}
 	}
 	return out

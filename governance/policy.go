@@ -96,6 +96,7 @@ type policy struct {
 	Watermark *watermarking  `json:"watermark,omitempty"`
 	Answering []answering    `json:"answering,omitempty"`
 	Cache     *caching       `json:"cache,omitempty"`
+	Data      *dataRules     `json:"data,omitempty"`
 	Safety    *contentSafety `json:"safety,omitempty"`
 
 	Default  actions            `json:"default"`
@@ -252,6 +253,7 @@ func parsePolicy(source []byte) (*policy, error) {
 		{"watermark", false, p.readWatermark},
 		{"answering", false, p.readAnswering},
 		{"cache", false, p.readCache},
+		{"data", false, p.readData},
 		{"safety", false, p.readSafety},
 		{"entities", true, p.readEntities},
 		{"custom", false, skipField},

@@ -23,6 +23,8 @@ import (
 type Reembedding struct {
 	// Embed is on nobody's bill, and lets everybody else's texts go first.
 	Embed EmbedFunc
+	// May reports whether texts of a tenant may be given to what embeds them, by the policy that holds now; nil: always.
+	May func(tenant string) bool
 	// Leads reports whether this replica is the one of all that embeds, and goes on being it for longer than [leadFor]. Whoever is stays it as long
 	// as it asks, so that of replicas with different models one decides and none undoes what another did. nil: always.
 	Leads func(context.Context) (bool, error)
@@ -137,6 +139,10 @@ func (s *Service) reembedPending(ctx context.Context) error {
 	for _, row := range rows {
 		ci, err := s.collection(row.Tenant, row.Name)
 		if err != nil || ci.id != row.ID || ci.failed() != nil { // not followed yet, or to be opened again
+			whole = false
+			continue
+		}
+		if r.May != nil && !r.May(row.Tenant) {
 			whole = false
 			continue
 		}

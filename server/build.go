@@ -468,7 +468,7 @@ func (p *parts) buildRetrieval(ctx context.Context) error {
 		return err
 	}
 	p.closers = append(p.closers, p.rag.Close)
-	p.rag.Reembed(rag.Reembedding{Embed: p.embedStored(models[i].ID), Leads: p.leadsReembedding, Record: p.recordReembedding})
+	p.rag.Reembed(rag.Reembedding{Embed: p.embedStored(models[i].ID), May: p.mayReembed, Leads: p.leadsReembedding, Record: p.recordReembedding})
 	return p.rag.Load(ctx)
 }
 

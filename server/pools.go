@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -51,6 +52,9 @@ func (p *parts) openInstance(s instances.Spec, networks []string, key keyring.Cr
 			Logprobs: m.Logprobs, Tools: m.Tools, Formats: m.Formats, Sampling: m.Sampling, Seed: m.Seed, Choices: m.Choices, Rerank: m.Rerank, Dialect: s.Dialect,
 		})
 	}
+	if place := s.Attributes.Place; place != "" && place != pool.PlaceCloud && cfg.Outside(p.profiles) {
+		return nil, fault.New(fault.CodeInvalidValue, "place", fault.Say("instances.outside")).WithParam("place")
+	}
 	if err := cfg.Validate(); err != nil {
 		field := "models"
 		if strings.HasPrefix(err.Error(), "base_url") {
@@ -69,6 +73,7 @@ func (p *parts) member(in config.Instance) pool.Member {
 	if w := p.workers[in.Engine]; w != nil {
 		m.Kind, m.Engine = pool.KindWorker, workerInstance{w}
 	}
+	m.Place = cmp.Or(m.Place, p.cfg.Engines.PlaceOf(in.Engine))
 	if i := slices.IndexFunc(p.cfg.Engines.Remote, func(r config.Remote) bool { return r.Name == in.Engine }); i >= 0 {
 		m.Profile = p.cfg.Engines.Remote[i].Dialect()
 	}

@@ -38,6 +38,7 @@ func TestPools(t *testing.T) {
 	}
 	in.admin(http.MethodPost, "/model-versions", map[string]any{"model": "pooled", "version": "v1", "engine": "fleet", "engine_model": "scripted"}, new(any))
 	in.hasMatrix("fleet", "a", "b")
+	in.gradesAreBound()
 	served := func() string {
 		t.Helper()
 		r := in.chat(map[string]any{"model": "pooled", "messages": []any{map[string]any{"role": "user", "content": "hello"}}})
@@ -181,6 +182,44 @@ func (in *installation) poolUpstream(credential string) *httptest.Server {
 	}))
 	in.t.Cleanup(s.Close)
 	return s
+}
+
+// gradesAreBound checks that data of a high grade does not go to upstreams of which nobody says where they are, that the refusal and its record say so, and that the
+// explanation says the same of every instance.
+func (in *installation) gradesAreBound() {
+	in.t.Helper()
+	ask := func(grade string) reply {
+		return in.send(http.MethodPost, "/v1/chat/completions", in.started.Welcome.APIKey.Reveal(),
+			map[string]any{"model": "pooled", "messages": []any{map[string]any{"role": "user", "content": "hello"}}}, "X-Sluice-Data-Grade", grade)
+	}
+	for grade, want := range map[string]string{"L3": `"place_not_allowed"`, "l3": "X-Sluice-Data-Grade"} {
+		if r := ask(grade); r.status == http.StatusOK || !strings.Contains(string(r.body), want) {
+			in.t.Errorf("%s: %d %s", grade, r.status, r.body)
+		}
+	}
+	r := ask("L2")
+	if r.status != http.StatusOK {
+		in.t.Fatalf("%d %s", r.status, r.body)
+	}
+	d := in.eventsOf(r.header.Get("X-Request-Id"), 2)[1].Detail
+	if d["data_grade"] != "L2" || d["place"] != "cloud" || d["route"] != "" { // by work alone there is nothing to tell
+		in.t.Errorf("%v", d)
+	}
+	for grade, verdict := range map[string]string{"L3": "unfit place", "L1": ""} {
+		var out adminapi.RouteExplanation
+		in.admin(http.MethodGet, "/route/explain?model=pooled&grade="+grade, nil, &out)
+		if len(out.Instances) != 2 || (out.Chosen == nil) != (verdict != "") || *out.Grade != grade || len(out.Places) != map[string]int{"L3": 3, "L1": 4}[grade] {
+			in.t.Errorf("%s: %+v", grade, out)
+		}
+		for _, x := range out.Instances {
+			if verdict != "" && (x.Why == nil || x.Verdict+" "+*x.Why != verdict) {
+				in.t.Errorf("%s: %+v", grade, x)
+			}
+		}
+	}
+	if r := in.send(http.MethodGet, "/api/v1/route/explain?model=nobody", in.session(), nil); r.status != http.StatusNotFound {
+		in.t.Errorf("%d %s", r.status, r.body)
+	}
 }
 
 // hasMatrix checks that the matrix has a row for each instance of a pool, with a cell for every feature, that each answers chats, and that none claims

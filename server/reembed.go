@@ -32,6 +32,12 @@ func (p *parts) embedStored(model engine.ModelID) rag.EmbedFunc {
 	}
 }
 
+// mayReembed reports whether the policy of a tenant lets its data, of which nobody knows more than the policy's own grade, go to the engine of this process.
+func (p *parts) mayReembed(tenant string) bool {
+	placing, err := p.guard.PlacingOf(tenant, "", 0)
+	return err == nil && placing.Allows(string(p.cfg.Engines.PlaceOf(nativeEngine)))
+}
+
 var errNotReembedding = errors.New("another replica embeds documents again")
 
 // reembedLease keeps embedding stored passages again with one replica, which prolongs it as long as it runs: of replicas with different models one

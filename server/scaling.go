@@ -50,7 +50,7 @@ func (p *parts) buildScaling() error {
 		s.workers, err = local.New(c.Name, cfg, local.Deps{
 			Join: func(ctx context.Context, members []pool.Member) { p.instances.Scale(ctx, c.Name, members) },
 			Member: func(name string, w *worker.Client) pool.Member {
-				return pool.Member{Name: name, Kind: pool.KindWorker, Engine: workerInstance{w}}
+				return pool.Member{Name: name, Kind: pool.KindWorker, Engine: workerInstance{w}, Attributes: pool.Attributes{Place: p.cfg.Engines.PlaceOf("")}}
 			},
 			Running: s.running, Ready: controller.Ready, Log: p.log,
 		})

@@ -73,26 +73,52 @@ const (
 	PowerMeasured Power = "measured" // by a meter
 )
 
+// Place is what kind of place an instance stands at, by which data of some grades goes there or not.
+type Place string
+
+// The places.
+const (
+	PlaceUnknown Place = ""       // nobody says: see [Instance.Place]
+	PlaceDevice  Place = "device" // on the machine of whoever uses it
+	PlaceEdge    Place = "edge"   // at a site of one's own
+	PlaceCentre  Place = "centre" // in a data centre of one's own
+	PlaceCloud   Place = "cloud"  // outside
+)
+
+// Places returns those that can be said.
+func Places() []Place { return []Place{PlaceDevice, PlaceEdge, PlaceCentre, PlaceCloud} }
+
 // Attributes are what the administrator says of an instance.
 type Attributes struct {
 	Weight      int      // its share of the requests, next to the other weights; 0 means 1
+	Place       Place    // the kind of place where it stands
 	Zone        string   // where it stands; "" is nowhere in particular
 	Roles       []string // what it is for, such as "prefill"; none: everything
 	CostPerHour int64    // in 10⁻⁹ units of the currency; 0: nobody says
-	Power       Power
-	Draining    bool
+	// CostPerMillion is what a million tokens cost there, and JoulesPerToken what energy one takes; 0: nobody says.
+	CostPerMillion float64
+	JoulesPerToken float64
+	Power          Power
+	Draining       bool
 }
 
-// maxWeight bounds weights, so that sums of them do not overflow.
-const maxWeight = 1000
+const (
+	// maxWeight bounds weights, so that sums of them do not overflow.
+	maxWeight = 1000
+	maxFigure = 1e9
+)
 
 // Validate reports what is wrong with the attributes; the message begins with the name of the field.
 func (a Attributes) Validate() error {
 	switch {
 	case a.Weight < 0 || a.Weight > maxWeight:
 		return fmt.Errorf("weight: must lie between 0 and %d", maxWeight)
+	case a.Place != PlaceUnknown && !slices.Contains(Places(), a.Place):
+		return errors.New("place: must be device, edge, centre or cloud, or empty")
 	case a.CostPerHour < 0:
 		return errors.New("cost_per_hour: must not be negative")
+	case !(a.CostPerMillion >= 0 && a.CostPerMillion <= maxFigure) || !(a.JoulesPerToken >= 0 && a.JoulesPerToken <= maxFigure):
+		return errors.New("cost_per_million and joules_per_token: must lie between 0 and a billion")
 	case !slices.Contains([]Power{PowerUnknown, PowerDeclared, PowerModelled, PowerMeasured}, a.Power):
 		return fmt.Errorf("power: must be %s, %s or %s, or empty", PowerMeasured, PowerModelled, PowerDeclared)
 	case slices.ContainsFunc(a.Roles, func(r string) bool { return !validRole(r) }):
@@ -244,6 +270,7 @@ type Offer struct {
 	Model *engine.Model        // as the instance lists it; nobody changes it
 	Known *capability.Verdicts // nil: nothing but what it lists
 	Batch int                  // requests of this replica that the instance would run, this one among them
+	Place Place                // where it stands
 }
 
 // Meets reports whether the instance may be sent a request with these needs, and if not, why: by what it lists of the model, and by what is known of it.
@@ -317,6 +344,15 @@ type Wanted struct {
 	Fits func(Offer) bool
 	// Tried are instances that the request has been to.
 	Tried []*Instance
+
+	// Prefer says how those that fit are compared; nil: by their work for their weight. Prefix are the hashes of the prompt, and Session is a number for the
+	// conversation ([HashOf]); 0: none.
+	Prefer  *Preference
+	Prefix  []uint64
+	Session uint64
+	// Trace, if it is set, is told how the choice came about, and Why says in a word why Fits has refused the last one.
+	Trace *Trace
+	Why   func() string
 }
 
 // Nobody says why no instance was chosen.
@@ -327,34 +363,83 @@ type Nobody struct {
 	Silent bool // no instance answers
 	// Closed is what the instances that take no requests now say of the model.
 	Closed []*engine.Model
+	// Away are the places of instances that may have the model and take no requests now: those, and who does not answer.
+	Away []Place
 }
 
 // Choose returns the instance of a pool that a request goes to, with what it says of the model, which nobody changes: of those that are open, have the model and fit,
-// one with the least work for its weight; then of those that have as much as they are taken to manage; and who fails when nobody else is left. Of equals
-// one is drawn, by weight. If nobody can be chosen, the instance is nil.
+// one with the least work for its weight, or that which is preferred; then of those that have as much as they are taken to manage; and who fails when nobody else
+// is left. Of equals one is drawn, by weight. If nobody can be chosen, the instance is nil.
 func (s *Set) Choose(name string, w Wanted) (*Instance, *engine.Model, Nobody) {
 	c, now := choice{}, s.now()
-	for _, i := range s.all()[name] {
+	var room [onStack]candidate
+	able := room[:0] // of those that are free, where they are compared by a preference
+	w.Trace.reset()
+	members := s.all()[name]
+	for _, i := range members {
 		m := i.model(w.Model)
 		c.answering = c.answering || i.answers()
-		if m == nil || slices.Contains(w.Tried, i) {
+		if m == nil {
+			w.Trace.add(i, VerdictAbsent, "")
+			continue
+		}
+		if slices.Contains(w.Tried, i) {
+			w.Trace.add(i, VerdictTried, "")
 			continue
 		}
 		switch open := i.open(); {
 		case !open:
 			c.know(m, false)
 			c.none.Closed = append(c.none.Closed, m)
+			w.Trace.add(i, VerdictClosed, "")
 		case !w.Fits(i.Offer(m)):
 			c.know(m, true)
+			w.Trace.add(i, VerdictUnfit, w.why())
 		case i.works(now) && !i.full():
+			at := w.Trace.add(i, VerdictWorse, "")
+			if w.Prefer.Any() {
+				able = append(able, candidate{i: i, m: m, at: at})
+				continue
+			}
 			c.free.offer(i, m, s)
 		case i.works(now):
 			c.full.offer(i, m, s)
-		case c.spare == nil || i.paused.Load() < c.spare.paused.Load():
-			c.spare, c.spareInfo = i, m
+			w.Trace.add(i, VerdictFull, "")
+		default:
+			if c.spare == nil || i.paused.Load() < c.spare.paused.Load() {
+				c.spare, c.spareInfo = i, m
+			}
+			w.Trace.add(i, VerdictFailing, "")
 		}
 	}
-	return c.result()
+	if len(able) > 0 {
+		best := s.compare(able, &w, now)
+		w.Trace.compared(able)
+		w.Trace.choose(best.i, best.at, best.score)
+		return best.i, best.m, Nobody{}
+	}
+	i, m, none := c.result()
+	if i == nil {
+		none.Away = away(members, &w)
+	}
+	w.Trace.choose(i, -1, Score{})
+	return i, m, none
+}
+
+func away(members []*Instance, w *Wanted) (out []Place) {
+	for _, i := range members {
+		if at := i.Place(); (!i.answers() || i.model(w.Model) != nil && !i.open()) && !slices.Contains(w.Tried, i) && !slices.Contains(out, at) {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+func (w *Wanted) why() string {
+	if w.Why == nil || w.Trace == nil {
+		return ""
+	}
+	return w.Why()
 }
 
 // choice is a choice in the making.
@@ -439,6 +524,9 @@ type Instance struct {
 	room       atomic.Int64                                            // requests at once that it is taken to manage; 0: nobody knows of a limit
 	counted    atomic.Bool                                             // it has failed not long ago: how requests end is counted
 	beginnings atomic.Int64                                            // of answers
+	hash       uint64                                                  // of its name
+	prefixes   atomic.Pointer[prefixes]                                // nil before the first
+	firsts     atomic.Pointer[firsts]                                  // nil before the first
 
 	mu       sync.Mutex // guards what follows
 	listed   atomic.Pointer[map[engine.ModelID]*engine.Model]
@@ -457,7 +545,7 @@ type Instance struct {
 }
 
 func newInstance(s *Set, m Member) *Instance {
-	i := &Instance{Name: m.Name, Kind: m.Kind, Profile: m.Profile, Engine: m.Engine, now: s.now, seen: StateStarting, since: s.now()}
+	i := &Instance{Name: m.Name, Kind: m.Kind, Profile: m.Profile, Engine: m.Engine, now: s.now, hash: HashOf(m.Name), seen: StateStarting, since: s.now()}
 	i.attributes.Store(&m.Attributes)
 	return i
 }
@@ -489,6 +577,7 @@ func (i *Instance) Status() Status {
 	st := Status{
 		Name: i.Name, Kind: i.Kind, Profile: i.Profile, Attributes: *i.attributes.Load(), State: state, Since: i.since, Running: int(i.running.Load()), Begun: i.begun.Load(),
 	}
+	st.Place = i.Place()
 	if st.State == StateSick || st.State == StateGone {
 		st.Cause = i.cause
 	}
@@ -578,7 +667,21 @@ func (i *Instance) learn(all []engine.Model) {
 
 // Offer returns what is known of a model as the instance lists it.
 func (i *Instance) Offer(m *engine.Model) Offer {
-	return Offer{m, i.Capabilities(m.ID), int(i.running.Load()) + 1}
+	return Offer{m, i.Capabilities(m.ID), int(i.running.Load()) + 1, i.Place()}
+}
+
+// Place returns the kind of place where the instance stands. Where nobody says, the engine of this process is in the centre, and everything else is outside.
+func (i *Instance) Place() Place { return i.attributes.Load().place(i.Kind) }
+
+func (a *Attributes) place(k Kind) Place {
+	switch {
+	case a.Place != PlaceUnknown:
+		return a.Place
+	case k == KindNative:
+		return PlaceCentre
+	default:
+		return PlaceCloud
+	}
 }
 
 // Bills reports whether an answer of the instance may be on somebody's bill: by its engine's word, and without one of all that are not our own.
@@ -651,8 +754,28 @@ func (i *Instance) End(err error) {
 	i.size(err, ran)
 }
 
-// Began notes that the instance has begun to answer a request.
-func (i *Instance) Began() { i.beginnings.Add(1) }
+// Began notes that the instance has begun to answer a request, some time after it was asked; 0: nobody wants to know how long.
+func (i *Instance) Began(after time.Duration) {
+	i.beginnings.Add(1)
+	if after > 0 {
+		i.noteFirst(after)
+	}
+}
+
+// Given notes that the instance is given a prompt with these hashes, so that others that begin alike find it.
+func (i *Instance) Given(prefix []uint64) {
+	if len(prefix) == 0 {
+		return
+	}
+	x := i.prefixes.Load()
+	if x == nil {
+		x = &prefixes{}
+		if !i.prefixes.CompareAndSwap(nil, x) {
+			x = i.prefixes.Load()
+		}
+	}
+	x.add(prefix)
+}
 
 // Beginnings is how many requests the instance has begun to answer: whether it grows tells a slow request from an instance that does nothing.
 func (i *Instance) Beginnings() int64 { return i.beginnings.Load() }

@@ -114,6 +114,14 @@ const dialectOpenAI = "openai"
 // Dialect returns the profile that the upstream is looked at by, which is that of its first model.
 func (c Config) Dialect() string { return cmp.Or(c.Models[0].Dialect, dialectOpenAI) }
 
+// Outside reports whether a dialect of the upstream, as known has it, is that of a cloud: it runs outside, whatever else is said of it.
+func (c Config) Outside(known *profile.Set) bool {
+	return known != nil && slices.ContainsFunc(c.Models, func(m ModelConfig) bool {
+		p, err := known.Get(cmp.Or(m.Dialect, dialectOpenAI))
+		return err == nil && p.Cloud
+	})
+}
+
 // profiles returns the set that dialects are looked up in.
 func (c Config) profiles() (*profile.Set, error) {
 	if c.Profiles != nil {

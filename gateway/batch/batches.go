@@ -64,13 +64,14 @@ type NewBatch struct {
 	Source     string        // where it is asked
 	Language   string        // in which its lines are told errors
 
-	Purpose, OnBehalfOf string // of its lines
+	Purpose, OnBehalfOf, DataGrade string // of its lines
 }
 
 // sealedText is what of a batch is encrypted.
 type sealedText struct {
 	Metadata   map[string]string `json:"metadata"`
 	OnBehalfOf string            `json:"on_behalf_of,omitempty"`
+	DataGrade  string            `json:"data_grade,omitempty"`
 }
 
 // Create makes a batch of a file in the name of by, and holds the file. Errors: CodeNotFound for a file that is not the caller's; CodeInvalidValue for one of
@@ -87,7 +88,7 @@ func (s *Service) Create(ctx context.Context, by identity.Principal, n NewBatch)
 }
 
 func (s *Service) create(ctx context.Context, b row, n NewBatch) (Batch, error) {
-	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return s.insert(tx, &b, sealedText{n.Metadata, n.OnBehalfOf}) })
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return s.insert(tx, &b, sealedText{n.Metadata, n.OnBehalfOf, n.DataGrade}) })
 	if err != nil {
 		return Batch{}, database.Unavailable("make the batch", err)
 	}

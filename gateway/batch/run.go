@@ -471,7 +471,7 @@ func (s *Service) askOnce(ctx, halt context.Context, w *work, l line) (r *result
 	}
 	answer := s.cfg.Ask(ctx, Request{
 		ID: requestID(w.id, l.number), Batch: w.id, Endpoint: w.Endpoint, Body: l.body, As: as, Source: w.Source, Language: w.Language,
-		Purpose: w.Purpose, OnBehalfOf: w.says.OnBehalfOf,
+		Purpose: w.Purpose, OnBehalfOf: w.says.OnBehalfOf, DataGrade: w.says.DataGrade,
 	})
 	<-s.slots
 	if ctx.Err() != nil { // it was cut: this is no answer

@@ -77,7 +77,7 @@ type Request struct {
 	Source   string // where the batch was made
 	Language string // in which errors are told
 
-	Purpose, OnBehalfOf string // as whoever made the batch has said
+	Purpose, OnBehalfOf, DataGrade string // as whoever made the batch has said
 }
 
 // Response is what a client would have been told.

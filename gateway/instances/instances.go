@@ -70,6 +70,8 @@ type Spec struct {
 	Dialect    string  `json:"dialect"`
 	Key        string  `json:"key,omitempty"` // the name of a credential; "" sends none
 	Models     []Model `json:"models"`
+	// Place is that of Attributes, as it is stored.
+	Place pool.Place `json:"place,omitempty"`
 
 	Attributes pool.Attributes `json:"-"`
 }
@@ -270,7 +272,7 @@ func (r *Registry) put(rows []row) (fresh bool) {
 		}
 		r.open[at] = o
 		members[row.Pool] = append(members[row.Pool], pool.Member{
-			Name: row.Name, Kind: pool.KindRemote, Profile: row.profile(), Engine: o.engine, Attributes: row.attributes(),
+			Name: row.Name, Kind: pool.KindRemote, Profile: row.profile(), Engine: o.engine, Attributes: row.placed(),
 		})
 	}
 	r.retire(before)
@@ -350,6 +352,7 @@ func (r *Registry) Add(ctx context.Context, s Spec, by string) error {
 		return err
 	}
 	_ = e.Close() // it was a trial: what is stored is opened by everybody alike
+	s.Place = s.Attributes.Place
 	text, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("register instance: %w", err)

@@ -42,7 +42,14 @@ func (r row) spec() (Spec, error) {
 	if err := json.Unmarshal([]byte(r.Spec), &s); err != nil {
 		return s, fmt.Errorf("instance %s/%s: %w", r.Pool, r.Name, err)
 	}
+	s.Attributes.Place = s.Place
 	return s, nil
+}
+
+// placed is attributes with the place, which is no column.
+func (r row) placed() pool.Attributes {
+	s, _ := r.spec() // one that cannot be read is not opened
+	return s.Attributes
 }
 
 func (r row) profile() string {

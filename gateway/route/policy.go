@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-project/sluice/engine/pool"
 )
 
 // Policy says what is done for a model whose engines fail or are slow. The zero value retries within the default budget, and nothing else.
@@ -29,6 +31,8 @@ type Policy struct {
 	// most HedgeTokens completion tokens are; 0 means 256. Both are engines that bill nobody, whatever RepeatUnknown says.
 	HedgeAfter  time.Duration `koanf:"hedge_after"`
 	HedgeTokens int           `koanf:"hedge_tokens"`
+	// Choose says how the instances of the model are compared; the zero value: by their work for their weight.
+	Choose pool.Preference `koanf:"choose"`
 	// Fallbacks are the models that are asked instead, by what has kept this one from answering.
 	Fallbacks Fallbacks `koanf:"fallbacks"`
 }
@@ -104,6 +108,8 @@ func (p *Policy) Validate() error {
 		return fmt.Errorf("repeat_unknown: must be %s, %s or %s", RepeatOwn, RepeatAll, RepeatNever)
 	case p.AttemptTimeout < 0 || p.HedgeAfter < 0 || p.HedgeTokens < 0:
 		return errors.New("attempt_timeout, hedge_after and hedge_tokens: must not be negative")
+	case p.Choose.Validate() != nil:
+		return p.Choose.Validate()
 	case p.Model == anyModel && p.Fallbacks.Any():
 		return errors.New("fallbacks: name the model that falls back")
 	}
@@ -182,8 +188,18 @@ func (r *Resilience) Refund() {
 	}
 }
 
+// Prefers says how the instances of the model are compared; nil: by their work.
+func (r *Resilience) Prefers() *pool.Preference {
+	if r == nil || !r.Choose.Any() {
+		return nil
+	}
+	return &r.Choose
+}
+
 // Watches reports whether the policy has to know how long an instance says nothing. Of an answer in one piece nobody knows.
-func (r *Resilience) Watches() bool { return r != nil && (r.AttemptTimeout > 0 || r.HedgeAfter > 0) }
+func (r *Resilience) Watches() bool {
+	return r != nil && (r.AttemptTimeout > 0 || r.HedgeAfter > 0 || r.Choose.FirstToken > 0)
+}
 
 // policies has the policy of each model of the last load. Its budget outlives reloads, as long as each has the model.
 type policies struct {

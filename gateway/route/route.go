@@ -131,6 +131,12 @@ type Ask struct {
 
 	// Fits reports whether an instance can run the request; nil: every one that meets Need can.
 	Fits func(pool.Offer) bool
+	// Why says in a word why Fits has refused the last instance. nil: nobody says.
+	Why func() string
+	// Prefix returns the hashes of the prompt, once it is known; nil: it never is.
+	Prefix func() []uint64
+	// Trace, if it is set, is told how Pick, and Again with nobody tried, have chosen.
+	Trace *pool.Trace
 }
 
 func (a Ask) fits(o pool.Offer) bool { return a.Need.Met(*o.Model) && (a.Fits == nil || a.Fits(o)) }
@@ -143,6 +149,7 @@ type Choice struct {
 	Rollout  string          // "" outside a rollout
 	Arm      string          // ArmStable or ArmCandidate during a rollout, else ""
 	Closed   []*engine.Model // without an instance: what those say about the model that take no requests now
+	Away     []pool.Place    // and the places of those that may have it then
 
 	// Resilience is what is done when the instance fails; nil: nothing.
 	Resilience *Resilience
@@ -337,9 +344,34 @@ func (r *Router) Again(c Choice, tried []*pool.Instance) (Choice, error) { retur
 // place chooses the instance of a choice whose version is known.
 func (r *Router) place(c Choice, tried ...*pool.Instance) (Choice, error) {
 	v := c.Version
-	i, info, none := r.pools.Choose(v.Engine, pool.Wanted{
-		Model: v.EngineModel, Tried: tried, Fits: func(o pool.Offer) bool { return !changed(v, o.Model) && c.ask.fits(o) },
-	})
+	why := "" // the last one does not fit, where Fits was not asked
+	w := pool.Wanted{Model: v.EngineModel, Tried: tried, Prefer: c.Resilience.Prefers(), Fits: func(o pool.Offer) bool {
+		why = ""
+		switch {
+		case changed(v, o.Model):
+			why = whyWeights
+		case !c.ask.Need.Met(*o.Model):
+			why = whyUse
+		}
+		return why == "" && c.ask.fits(o)
+	}, Why: func() string {
+		if why == "" && c.ask.Why != nil {
+			return c.ask.Why()
+		}
+		return why
+	}}
+	if len(tried) == 0 {
+		w.Trace = c.ask.Trace
+	}
+	if w.Prefer != nil {
+		if c.ask.Unit != "" {
+			w.Session = pool.HashOf(c.ask.Unit)
+		}
+		if c.ask.Prefix != nil {
+			w.Prefix = c.ask.Prefix()
+		}
+	}
+	i, info, none := r.pools.Choose(v.Engine, w)
 	if i == nil {
 		return c.nobody(none)
 	}
@@ -350,7 +382,7 @@ func (r *Router) place(c Choice, tried ...*pool.Instance) (Choice, error) {
 
 // nobody returns why no instance runs a choice.
 func (c Choice) nobody(none pool.Nobody) (Choice, error) {
-	c.Instance, c.Info, c.Closed = nil, engine.Model{}, none.Closed
+	c.Instance, c.Info, c.Closed, c.Away = nil, engine.Model{}, none.Closed, none.Away
 	if none.Known != nil {
 		c.Info = *none.Known
 	}
@@ -380,8 +412,8 @@ func absent(none pool.Nobody) error {
 // model has no version, and the name that the pool has for it.
 func (r *Router) within(s *routes, a Ask) (Choice, error) {
 	id := engine.ModelID(a.Model)
-	i, info, _ := r.pools.Choose(a.Engine, pool.Wanted{Model: id, Fits: a.fits})
-	c := Choice{Instance: i, ask: a, Version: Version{Model: a.Model, Engine: a.Engine, EngineModel: id}}
+	i, info, none := r.pools.Choose(a.Engine, pool.Wanted{Model: id, Fits: a.fits})
+	c := Choice{Instance: i, Away: none.Away, ask: a, Version: Version{Model: a.Model, Engine: a.Engine, EngineModel: id}}
 	if i == nil {
 		return c, fault.Wrap(fmt.Errorf("engine %q has no such model for this", a.Engine), fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
 	}

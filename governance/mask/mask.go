@@ -16,7 +16,8 @@ type Span struct {
 	Score      float64
 	Action     Action
 	Why        classify.Why
-	Code       string // of the pseudonym that stands for it; "" without one
+	Also       []classify.Class // that the value is of, too, or a part of it
+	Code       string           // of the pseudonym that stands for it; "" without one
 }
 
 // Mask replaces the values in text as rules say, and everything that could be read as a pseudonym by one of its own. Values to be
@@ -29,12 +30,12 @@ func (v *Pseudonyms) Mask(rules *Rules, text string) (masked string, spans []Spa
 		if s.Class != "" {
 			class, action := rules.of(s)
 			found = append(found, finding{class, action, s.Value, s.Start, s.Start + len(s.Text)})
-			spans = append(spans, Span{Class: class, Start: s.Start, End: s.Start + len(s.Text), Score: s.Score, Action: action, Why: s.Why})
+			spans = append(spans, Span{Class: class, Start: s.Start, End: s.Start + len(s.Text), Score: s.Score, Action: action, Why: s.Why, Also: s.Also})
 		}
 	})
 	rules.observing.Each(text, func(s classify.Segment) {
 		if s.Class != "" {
-			spans = append(spans, Span{Class: s.Class, Start: s.Start, End: s.Start + len(s.Text), Score: s.Score, Action: ActionObserve, Why: s.Why})
+			spans = append(spans, Span{Class: s.Class, Start: s.Start, End: s.Start + len(s.Text), Score: s.Score, Action: ActionObserve, Why: s.Why, Also: s.Also})
 		}
 	})
 	slices.SortStableFunc(spans, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })

@@ -39,6 +39,7 @@ const (
 	CodeRoleAbove             Code = "role_not_grantable"
 	CodeModelNotAllowed       Code = "model_not_allowed"
 	CodePurpose               Code = "purpose_required"
+	CodePlaceNotAllowed       Code = "place_not_allowed"
 	CodeSecondPerson          Code = "second_person_required"
 	CodeNotReviewer           Code = "not_reviewer"
 	CodeReauthenticate        Code = "reauthenticate"
@@ -161,6 +162,7 @@ var kinds = map[Code]Kind{
 	CodeRoleAbove:             Denied,
 	CodeModelNotAllowed:       Denied,
 	CodePurpose:               Denied,
+	CodePlaceNotAllowed:       Denied,
 	CodeSecondPerson:          Denied,
 	CodeNotReviewer:           Denied,
 	CodeReauthenticate:        Denied,

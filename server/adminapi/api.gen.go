@@ -1862,6 +1862,51 @@ func (e ExportLabelAgreementsParamsFormat) Valid() bool {
 	}
 }
 
+// Defines values for ExplainRouteParamsGrade.
+const (
+	L1 ExplainRouteParamsGrade = "L1"
+	L2 ExplainRouteParamsGrade = "L2"
+	L3 ExplainRouteParamsGrade = "L3"
+	L4 ExplainRouteParamsGrade = "L4"
+)
+
+// Valid indicates whether the value is a known member of the ExplainRouteParamsGrade enum.
+func (e ExplainRouteParamsGrade) Valid() bool {
+	switch e {
+	case L1:
+		return true
+	case L2:
+		return true
+	case L3:
+		return true
+	case L4:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ExplainRouteParamsUse.
+const (
+	ExplainRouteParamsUseEmbed    ExplainRouteParamsUse = "embed"
+	ExplainRouteParamsUseGenerate ExplainRouteParamsUse = "generate"
+	ExplainRouteParamsUseScore    ExplainRouteParamsUse = "score"
+)
+
+// Valid indicates whether the value is a known member of the ExplainRouteParamsUse enum.
+func (e ExplainRouteParamsUse) Valid() bool {
+	switch e {
+	case ExplainRouteParamsUseEmbed:
+		return true
+	case ExplainRouteParamsUseGenerate:
+		return true
+	case ExplainRouteParamsUseScore:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for GetServiceLevelParamsClass.
 const (
 	ClassBatch       GetServiceLevelParamsClass = "batch"
@@ -3672,8 +3717,11 @@ type Instance struct {
 	MetricsAt *time.Time `json:"metrics_at,omitempty"`
 	Models    []string   `json:"models"`
 	Name      string     `json:"name"`
-	Pool      string     `json:"pool"`
-	Power     *string    `json:"power,omitempty"`
+
+	// Place The kind of place where it stands: device, edge, centre or cloud, which is outside
+	Place *string `json:"place,omitempty"`
+	Pool  string  `json:"pool"`
+	Power *string `json:"power,omitempty"`
 
 	// Profile The dialect of an upstream
 	Profile *string   `json:"profile,omitempty"`
@@ -4480,6 +4528,9 @@ type NewInstance struct {
 
 	// Name Unique in its pool
 	Name string `json:"name"`
+
+	// Place The kind of place where it stands: device, edge, centre or cloud; without one it is outside
+	Place *string `json:"place,omitempty"`
 
 	// Power Where figures of its electric power come from
 	Power *NewInstancePower `json:"power,omitempty"`
@@ -5759,6 +5810,58 @@ type RolloutTransition struct {
 	// ShareBasis Share of the candidate after it
 	ShareBasis int    `json:"share_basis"`
 	To         string `json:"to"`
+}
+
+// RouteConsidered defines model for RouteConsidered.
+type RouteConsidered struct {
+	Instance string `json:"instance"`
+	Place    string `json:"place"`
+
+	// Running Requests of this replica
+	Running int `json:"running"`
+
+	// Score Where instances are compared by weighted terms; each is from 0 to 1
+	Score *RouteScore `json:"score,omitempty"`
+
+	// Verdict chosen, worse, slow, busy, full, failing, unfit, closed or absent
+	Verdict string `json:"verdict"`
+
+	// Why Of one that is unfit: place, model or weights; what a request asks of the model is not known here
+	Why *string `json:"why,omitempty"`
+}
+
+// RouteExplanation defines model for RouteExplanation.
+type RouteExplanation struct {
+	Arm *string `json:"arm,omitempty"`
+
+	// Chosen The instance; none if the request would be refused
+	Chosen *string `json:"chosen,omitempty"`
+
+	// Grade Of the data, L1 to L4; none where nothing is graded
+	Grade     *string           `json:"grade,omitempty"`
+	Instances []RouteConsidered `json:"instances"`
+	Model     string            `json:"model"`
+
+	// More Instances that are not listed
+	More int `json:"more"`
+
+	// Places Where the data may go
+	Places  []string `json:"places"`
+	Pool    string   `json:"pool"`
+	Rollout *string  `json:"rollout,omitempty"`
+	Version string   `json:"version"`
+}
+
+// RouteScore Where instances are compared by weighted terms; each is from 0 to 1
+type RouteScore struct {
+	Cost    float64 `json:"cost"`
+	Energy  float64 `json:"energy"`
+	Load    float64 `json:"load"`
+	Prefix  float64 `json:"prefix"`
+	Session float64 `json:"session"`
+
+	// Sum By the weights
+	Sum float64 `json:"sum"`
 }
 
 // ScaledPool defines model for ScaledPool.
@@ -7520,6 +7623,24 @@ type GetRolloutParams struct {
 	Sealed *bool `form:"sealed,omitempty" json:"sealed,omitempty"`
 }
 
+// ExplainRouteParams defines parameters for ExplainRoute.
+type ExplainRouteParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery             `form:"tenant,omitempty" json:"tenant,omitempty"`
+	Model  string                   `form:"model" json:"model"`
+	Grade  *ExplainRouteParamsGrade `form:"grade,omitempty" json:"grade,omitempty"`
+
+	// Session The digest of a session as records have it: it stays on one side of a rollout, and at one instance
+	Session *string                `form:"session,omitempty" json:"session,omitempty"`
+	Use     *ExplainRouteParamsUse `form:"use,omitempty" json:"use,omitempty"`
+}
+
+// ExplainRouteParamsGrade defines parameters for ExplainRoute.
+type ExplainRouteParamsGrade string
+
+// ExplainRouteParamsUse defines parameters for ExplainRoute.
+type ExplainRouteParamsUse string
+
 // ListServiceAccountsParams defines parameters for ListServiceAccounts.
 type ListServiceAccountsParams struct {
 	// Tenant Tenant id; the caller's own if absent
@@ -8977,6 +9098,9 @@ type ServerInterface interface {
 	// ApproveRollout Promote to the next step as soon as the evidence passes
 	// (POST /rollouts/{id}/approve)
 	ApproveRollout(c *gin.Context, id IdPath)
+	// ExplainRoute Where a request would go now, and why nowhere else
+	// (GET /route/explain)
+	ExplainRoute(c *gin.Context, params ExplainRouteParams)
 	// GetScaling How many instances each scaled pool is to have on this replica, and why
 	// (GET /scaling)
 	GetScaling(c *gin.Context)
@@ -13686,6 +13810,65 @@ func (siw *ServerInterfaceWrapper) ApproveRollout(c *gin.Context) {
 	siw.Handler.ApproveRollout(c, id)
 }
 
+// ExplainRoute operation middleware
+func (siw *ServerInterfaceWrapper) ExplainRoute(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExplainRouteParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Required query parameter "model" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "model", c.Request.URL.Query(), &params.Model, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter model: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "grade" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "grade", c.Request.URL.Query(), &params.Grade, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter grade: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "session" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "session", c.Request.URL.Query(), &params.Session, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter session: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "use" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "use", c.Request.URL.Query(), &params.Use, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter use: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ExplainRoute(c, params)
+}
+
 // GetScaling operation middleware
 func (siw *ServerInterfaceWrapper) GetScaling(c *gin.Context) {
 
@@ -15376,6 +15559,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/models", wrapper.ListModels)
 	router.POST(options.BaseURL+"/model-versions", wrapper.RegisterModelVersion)
 	router.GET(options.BaseURL+"/instances", wrapper.ListInstances)
+	router.GET(options.BaseURL+"/route/explain", wrapper.ExplainRoute)
 	router.GET(options.BaseURL+"/engine-matrix", wrapper.GetEngineMatrix)
 	router.POST(options.BaseURL+"/pools/:pool/instances", wrapper.AddInstance)
 	router.DELETE(options.BaseURL+"/pools/:pool/instances/:name", wrapper.RemoveInstance)

@@ -29,7 +29,7 @@ func (s *Server) AddInstance(c *gin.Context, poolName PoolPath) {
 		s.Fail(c, err)
 		return
 	}
-	about(c, poolName+"/"+in.Name, map[string]string{"base_url": truncate(in.BaseUrl, maxResource), "dialect": deref(in.Dialect), "key": deref(in.Key)})
+	about(c, poolName+"/"+in.Name, map[string]string{"base_url": truncate(in.BaseUrl, maxResource), "dialect": deref(in.Dialect), "key": deref(in.Key), "place": deref(in.Place)})
 	if err := s.deps.Instances.Add(c.Request.Context(), instanceSpec(poolName, in), caller(c).ID); err != nil {
 		s.Fail(c, err)
 		return
@@ -41,7 +41,7 @@ func instanceSpec(poolName string, in NewInstance) instances.Spec {
 	spec := instances.Spec{
 		Pool: poolName, Name: in.Name, BaseURL: in.BaseUrl, Dialect: deref(in.Dialect), Key: deref(in.Key),
 		Attributes: pool.Attributes{
-			Weight: deref(in.Weight), Zone: deref(in.Zone), Roles: deref(in.Roles), CostPerHour: deref(in.CostPerHour), Power: pool.Power(deref(in.Power)),
+			Weight: deref(in.Weight), Place: pool.Place(deref(in.Place)), Zone: deref(in.Zone), Roles: deref(in.Roles), CostPerHour: deref(in.CostPerHour), Power: pool.Power(deref(in.Power)),
 		},
 	}
 	for _, m := range in.Models {
@@ -94,7 +94,7 @@ func instanceView(d instances.Described) Instance {
 	out := Instance{
 		Pool: d.Pool, Name: d.Name, Kind: InstanceKind(d.Kind), State: InstanceState(d.State), Since: d.Since.UTC(), Weight: max(1, d.Weight),
 		Draining: d.Draining, Configured: d.Configured, Running: d.Running, Models: []string{},
-		Profile: optional(d.Profile), BaseUrl: optional(d.BaseURL), Zone: optional(d.Zone), Power: optional(string(d.Power)), CreatedBy: optional(d.CreatedBy),
+		Place: optional(string(d.Place)), Profile: optional(d.Profile), BaseUrl: optional(d.BaseURL), Zone: optional(d.Zone), Power: optional(string(d.Power)), CreatedBy: optional(d.CreatedBy),
 		CreatedAt: optionalTime(d.CreatedAt), Version: optional(d.Version),
 	}
 	if d.Metrics != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
@@ -200,10 +201,15 @@ func (s *Server) IngestDocument(c *gin.Context, collection CollectionPath, _ Ing
 	} else {
 		by = readerOf(caller(c))
 	}
+	grade, err := governance.StatedDataGrade(c.Request.Header.Values(governance.DataGradeHeader))
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
 	token, _ := bearer(c)
 	d, err := s.deps.Pipeline.Ingest(c.Request.Context(), &gateway.Call{
 		Credential: token, Plane: identity.AdminPlane, Permission: access.RAGWrite, Tenant: tenantOf(c), RequestID: c.GetString(KeyRequestID), Source: c.ClientIP(),
-		Route: c.Request.Method + " " + c.FullPath(), Dialect: "admin", Action: gateway.ActionIngest,
+		Route: c.Request.Method + " " + c.FullPath(), Dialect: "admin", Action: gateway.ActionIngest, DataGrade: grade,
 		Document: &rag.Document{Collection: collection, Name: in.Name, MIME: deref(in.Mime), Labels: deref(in.Labels), Rule: rule, By: by, ValidFrom: deref(in.ValidFrom), ValidUntil: deref(in.ValidUntil), Body: body, Known: known},
 	})
 	if err != nil {
@@ -499,9 +505,13 @@ func (s *Server) retrieval(c *gin.Context, action gateway.Action, collection str
 	if tenantOf(c) != caller(c).Tenant {
 		return nil, fault.New(fault.CodeInvalidValue, "tenant", fault.Say("adminapi.own_tenant_search")).WithParam("tenant")
 	}
+	grade, err := governance.StatedDataGrade(c.Request.Header.Values(governance.DataGradeHeader))
+	if err != nil {
+		return nil, err
+	}
 	token, _ := bearer(c)
 	return &gateway.Call{
-		Credential: token, Plane: identity.AdminPlane, Permission: access.RAGSearch, RequestID: c.GetString(KeyRequestID), Source: c.ClientIP(),
+		Credential: token, Plane: identity.AdminPlane, Permission: access.RAGSearch, DataGrade: grade, RequestID: c.GetString(KeyRequestID), Source: c.ClientIP(),
 		Route: c.Request.Method + " " + c.FullPath(), Dialect: "admin", Purpose: deref(purpose),
 		Action: action, RAG: &gateway.RAG{Collection: collection},
 	}, nil

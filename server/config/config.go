@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine/modelstore"
 	"github.com/sluice-project/sluice/engine/native"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/engine/profile"
 	"github.com/sluice-project/sluice/engine/remote"
 	"github.com/sluice-project/sluice/engine/worker"
@@ -138,6 +140,8 @@ type Audit struct {
 
 // Engines lists what runs models.
 type Engines struct {
+	// Place is the kind of place where this machine stands, with the native engine and the workers; "" means centre.
+	Place   pool.Place
 	Native  native.Config
 	Remote  []Remote
 	Workers []Worker
@@ -154,6 +158,8 @@ type Worker struct {
 	worker.Config `koanf:",squash"`
 
 	Name string
+	// Place is the kind of place where it stands; "" is that of this machine for one at a unix socket or with local, and outside for others.
+	Place pool.Place
 }
 
 // Serve says where `sluice engine serve` offers the native engine.
@@ -166,6 +172,8 @@ type Remote struct {
 	remote.Config `koanf:",squash"`
 
 	Name string
+	// Place is the kind of place where it stands; "" is outside: nobody says.
+	Place pool.Place
 }
 
 // RAG sets retrieval up.
@@ -355,17 +363,24 @@ func (c Config) Validate() error {
 	if err != nil {
 		key("engines.profiles", false, err.Error())
 	}
+	placed := func(path string, p pool.Place) {
+		key(path, p == "" || slices.Contains(pool.Places(), p), "must be device, edge, centre or cloud, or empty")
+	}
+	placed("engines.place", c.Engines.Place)
 	for i, r := range c.Engines.Remote {
 		named(fmt.Sprintf("engines.remote[%d].name", i), r.Name)
 		r.Profiles = profiles
+		placed(fmt.Sprintf("engines.remote[%d].place", i), r.Place)
+		key(fmt.Sprintf("engines.remote[%d].place", i), r.Place == "" || r.Place == pool.PlaceCloud || !r.Outside(profiles), "the dialect is that of a cloud, which is outside")
 		add(fmt.Sprintf("engines.remote[%d]", i), r.Validate())
 	}
 	for i, w := range c.Engines.Workers {
 		named(fmt.Sprintf("engines.workers[%d].name", i), w.Name)
+		placed(fmt.Sprintf("engines.workers[%d].place", i), w.Place)
 		add(fmt.Sprintf("engines.workers[%d]", i), w.Validate())
 	}
 	add("engines.serve", c.Engines.Serve.Validate())
-	add("engines", c.Engines.validatePools())
+	add("engines", c.Engines.validatePools(profiles))
 	add("engines.registered", c.Engines.Registered.Validate())
 	add("rag", c.RAG.Validate())
 	add("batches", c.Batches.Validate())

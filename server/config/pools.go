@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/engine/pool"
+	"github.com/sluice-project/sluice/engine/profile"
 	"github.com/sluice-project/sluice/scaling"
 	"github.com/sluice-project/sluice/scaling/local"
 )
@@ -68,21 +70,68 @@ type Instance struct {
 	Weight int
 	// Zone is where it stands, such as "room-2".
 	Zone string
+	// Place is what kind of place that is; "" is the place of the engine.
+	Place pool.Place
 	// Roles are what it is for; none: everything.
 	Roles []string
 	// CostPerHour is what an hour of it costs, in the currency of the price books; 0: not told.
 	CostPerHour float64
+	// CostPerMillion is what a million tokens of it cost, in the same currency, and JoulesPerToken the energy of one; 0: not told.
+	CostPerMillion float64
+	JoulesPerToken float64
 	// Power says where figures of its electric power come from: "measured", "modelled", "declared" or "" for nobody says.
 	Power string
 }
 
 // Attributes returns the same for a pool.
 func (i Instance) Attributes() pool.Attributes {
-	return pool.Attributes{Weight: i.Weight, Zone: i.Zone, Roles: i.Roles, CostPerHour: int64(math.Round(i.CostPerHour * 1e9)), Power: pool.Power(i.Power)}
+	return pool.Attributes{Weight: i.Weight, Place: i.Place, Zone: i.Zone, Roles: i.Roles, CostPerHour: int64(math.Round(i.CostPerHour * 1e9)), CostPerMillion: i.CostPerMillion, JoulesPerToken: i.JoulesPerToken, Power: pool.Power(i.Power)}
+}
+
+// outside reports whether an engine is an upstream whose dialect is that of a cloud.
+func (e Engines) outside(name string, profiles *profile.Set) bool {
+	i := slices.IndexFunc(e.Remote, func(r Remote) bool { return r.Name == name })
+	return i >= 0 && e.Remote[i].Outside(profiles)
+}
+
+// PlaceOf returns the kind of place where an engine stands, whichever pool it is asked in: what is said of it, else that of this machine for the engine of this
+// process and workers of this machine, and outside for everything else.
+func (e Engines) PlaceOf(name string) pool.Place {
+	said, here := e.saidPlace(name)
+	switch {
+	case said != "":
+		return said
+	case here:
+		return cmp.Or(e.Place, pool.PlaceCentre)
+	}
+	return pool.PlaceCloud
+}
+
+// saidPlace returns what is said of the place of an engine, by itself or in a pool; here, whether it runs on this machine.
+func (e Engines) saidPlace(name string) (said pool.Place, here bool) {
+	here = true
+	for _, r := range e.Remote {
+		if r.Name == name {
+			said, here = r.Place, false
+		}
+	}
+	for _, w := range e.Workers {
+		if w.Name == name {
+			said, here = w.Place, w.Local || strings.HasPrefix(w.Address, "unix:")
+		}
+	}
+	for _, p := range e.Pools {
+		for _, in := range p.Instances {
+			if in.Engine == name {
+				said = cmp.Or(said, in.Place)
+			}
+		}
+	}
+	return said, here
 }
 
 // validatePools returns what is wrong with the pools, as key and reason.
-func (e Engines) validatePools() error {
+func (e Engines) validatePools(profiles *profile.Set) error {
 	var errs []error
 	key := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -116,6 +165,9 @@ func (e Engines) validatePools() error {
 			key(slices.Contains(engines, in.Engine) && !seen[in.Engine], "%s.engine: must be native or the name of an upstream or a worker, and only once", at)
 			seen[in.Engine] = true
 			key(p.Scale == nil || !strings.HasPrefix(in.Engine, local.NamePrefix), "%s.engine: must not begin with "+local.NamePrefix+" where there is scale: those are the names of the workers that are started", at)
+			key(in.Place == "" || in.Place == pool.PlaceCloud || !e.outside(in.Engine, profiles), "%s.place: the dialect of the engine is that of a cloud, which is outside", at)
+			said, _ := e.saidPlace(in.Engine)
+			key(in.Place == "" || in.Place == said, "%s.place: the engine stands at %s, as is said elsewhere; it stands at one place", at, said)
 			if err := in.Attributes().Validate(); err != nil {
 				errs = append(errs, fmt.Errorf("%s.%w", at, err))
 			}

@@ -338,6 +338,9 @@ func (a *API) answer(c *gin.Context, call *gateway.Call, handle func(*API, *gin.
 		err = urgencyHeaders(c.GetHeader(headerClass), c.GetHeader(headerFirstTokenTimeout), call)
 	}
 	if err == nil {
+		err = dataGradeHeader(c.Request.Header.Values(headerDataGrade), call)
+	}
+	if err == nil {
 		err = signHeader(c.GetHeader(signature.Header), call)
 	}
 	if err != nil {

@@ -132,7 +132,7 @@ func (a *API) makeBatch(c *gin.Context, who identity.Principal, call *gateway.Ca
 
 // asCalled takes over what the request that makes a batch says of its lines.
 func asCalled(n *batch.NewBatch, call *gateway.Call) {
-	n.Source, n.Language, n.Purpose, n.OnBehalfOf = call.Source, languageTag(call.Language), call.Purpose, call.OnBehalfOf
+	n.Source, n.Language, n.Purpose, n.OnBehalfOf, n.DataGrade = call.Source, languageTag(call.Language), call.Purpose, call.OnBehalfOf, call.DataGrade.String()
 	call.Resource = n.ID
 }
 

@@ -237,6 +237,7 @@ func (a *kitAdmission) LabelMode(m string) string    { return m }
 func (a *kitAdmission) DemandsAgreement() bool       { return false }
 func (a *kitAdmission) AllowsCollection(string) bool { return true }
 func (a *kitAdmission) SharesPrefixCache() bool      { return false }
+func (a *kitAdmission) Placing() governance.Placing  { return governance.Anywhere() }
 func (a *kitAdmission) UpstreamNonStreaming() bool   { return true }
 func (a *kitAdmission) RespondBeforeRecord() bool    { return false }
 func (a *kitAdmission) Signs() bool                  { return false }

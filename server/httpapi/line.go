@@ -38,7 +38,7 @@ func (a *API) Asker(handler http.Handler) batch.Ask {
 		r.RemoteAddr = net.JoinHostPort(q.Source, "0")
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Accept-Language", q.Language)
-		for name, value := range map[string]string{"X-Sluice-Purpose": q.Purpose, "X-Sluice-On-Behalf-Of": q.OnBehalfOf} {
+		for name, value := range map[string]string{"X-Sluice-Purpose": q.Purpose, headerDataGrade: q.DataGrade, "X-Sluice-On-Behalf-Of": q.OnBehalfOf} {
 			if value != "" {
 				r.Header.Set(name, value)
 			}

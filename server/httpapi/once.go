@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -97,6 +98,9 @@ func asks(c *gin.Context) []byte {
 	}
 	if form := c.GetHeader(signature.Header); form != "" { // only then: answers that are kept were asked for before there was this header
 		parts = append(parts, signature.Header, form)
+	}
+	if grades := c.Request.Header.Values(headerDataGrade); len(grades) > 0 { // the same
+		parts = append(append(parts, headerDataGrade, strconv.Itoa(len(grades))), grades...)
 	}
 	sum, _ := c.Value(keyAsked).([sha256.Size]byte)
 	return seal.Label(append(parts, string(sum[:]))...)

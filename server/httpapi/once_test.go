@@ -300,7 +300,7 @@ func TestOtherPeoplesResponses(t *testing.T) {
 	}
 }
 
-// TestAsksStayWhatTheyAre: what is kept under a key was asked with the digest of an earlier release, which had no header for signatures.
+// TestAsksStayWhatTheyAre: what is kept under a key was asked with the digest of an earlier release, which had no headers for signatures and grades.
 func TestAsksStayWhatTheyAre(t *testing.T) {
 	t.Parallel()
 	ask := func(header ...string) []byte {
@@ -314,6 +314,11 @@ func TestAsksStayWhatTheyAre(t *testing.T) {
 	before := seal.Label("POST", "/v1/chat/completions", "", "", "", "", "", "", "", string(make([]byte, sha256.Size)))
 	if !bytes.Equal(ask(), before) {
 		t.Errorf("%q, and before it was %q", ask(), before)
+	}
+	for _, grade := range []string{"L1", "L4"} {
+		if bytes.Equal(ask(headerDataGrade, grade), before) || grade != "L4" && bytes.Equal(ask(headerDataGrade, grade), ask(headerDataGrade, "L4")) {
+			t.Error("data of another grade is another request")
+		}
 	}
 	if bytes.Equal(ask(signature.Header, string(signature.JWS)), before) {
 		t.Error("an answer without a signature is given to who wants one")

@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/limit"
+	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/label"
 )
 
@@ -33,6 +34,7 @@ const (
 // Our own request headers that say how urgent a call is.
 const (
 	headerClass             = "X-Sluice-Class"
+	headerDataGrade         = governance.DataGradeHeader        // L1 to L4, of the data of a request; it only raises what the policy says
 	headerFirstTokenTimeout = "X-Sluice-First-Token-Timeout-Ms" //nolint:gosec // the name of a header, no credential
 )
 

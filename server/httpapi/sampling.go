@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/signature"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/rawjson"
@@ -289,6 +290,12 @@ func urgencyHeaders(class, timeout string, c *gateway.Call) error {
 	}
 	c.FirstTokenTimeout = time.Duration(ms) * time.Millisecond
 	return nil
+}
+
+// dataGradeHeader decodes the header that says how sensitive the data of a request is.
+func dataGradeHeader(grades []string, c *gateway.Call) (err error) {
+	c.DataGrade, err = governance.StatedDataGrade(grades)
+	return err
 }
 
 // signHeader decodes the header that asks for a signed answer.

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // TestDecode: what each body asks for, as the pipeline gets it.
@@ -92,10 +93,42 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// TestStatedGrades: of several headers the highest grade holds, as where a proxy adds its own to the client's, and one that nobody knows is refused.
+func TestStatedGrades(t *testing.T) {
+	for want, headers := range map[string][]string{
+		"": nil, "L4": {"L1", "L4"}, "L3": {"L3", "", "L2"}, "refused": {"L1", "L5"}, "Refused": {"L1, L4"},
+	} {
+		var c gateway.Call
+		err := dataGradeHeader(headers, &c)
+		if refused := strings.ToLower(want) == "refused"; refused != fault.Is(err, fault.CodeInvalidValue) || !refused && c.DataGrade.String() != want {
+			t.Errorf("%q: %s, %v", headers, c.DataGrade, err)
+		}
+	}
+	k := newKit(t, Config{}, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, k.URL+"/v1/chat/completions", strings.NewReader(hello+"}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = http.Header{"Authorization": {"Bearer " + goodKey}, headerDataGrade: {"L1", "L5"}}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Body.Close(); resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("the second header is not read: %d", resp.StatusCode)
+	}
+}
+
 func TestUrgencyHeaders(t *testing.T) {
 	k := newKit(t, Config{}, nil)
 	for _, h := range [][]string{
-		{headerClass, "urgent"}, {headerFirstTokenTimeout, "0"}, {headerFirstTokenTimeout, "soon"}, {headerFirstTokenTimeout, "3600001"},
+		{headerClass, "urgent"},
+		{headerFirstTokenTimeout, "0"},
+		{headerFirstTokenTimeout, "soon"},
+		{headerFirstTokenTimeout, "3600001"},
+		{headerDataGrade, "L5"},
+		{headerDataGrade, "l3"},
+		{headerDataGrade, "0"},
 	} {
 		for _, lang := range []string{"en", "zh"} {
 			if resp, body := k.post(t, "/v1/chat/completions", hello+"}", h[0], h[1], "Accept-Language", lang); resp.StatusCode != 400 || !strings.Contains(body, `"param":"`+h[0]+`"`) {

@@ -2453,6 +2453,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/route/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Where a request would go now, and why nowhere else
+         * @description What the router would choose on this replica at this moment, with what it made of every instance of the pool. It asks no engine, counts nothing and sees no texts: what is found in those of a request can raise the grade further, and the beginning of a prompt counts for nothing here. `grade` only raises that of the tenant's policy.
+         */
+        get: operations["explainRoute"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/engine-matrix": {
         parameters: {
             query?: never;
@@ -6302,6 +6322,8 @@ export interface components {
             models: components["schemas"]["InstanceModel"][];
             /** @description Its share of the requests next to the other weights; 0 or absent = 1 */
             weight?: number;
+            /** @description The kind of place where it stands: device, edge, centre or cloud; without one it is outside */
+            place?: string;
             zone?: string;
             /** @description What it is for; none = everything */
             roles?: string[];
@@ -6360,6 +6382,8 @@ export interface components {
             /** @description Why it is sick or gone */
             cause?: string;
             weight: number;
+            /** @description The kind of place where it stands: device, edge, centre or cloud, which is outside */
+            place?: string;
             zone?: string;
             roles?: string[];
             /** Format: int64 */
@@ -6388,6 +6412,51 @@ export interface components {
         };
         InstanceList: {
             items: components["schemas"]["Instance"][];
+        };
+        RouteExplanation: {
+            model: string;
+            version: string;
+            pool: string;
+            rollout?: string;
+            arm?: string;
+            /** @description Of the data, L1 to L4; none where nothing is graded */
+            grade?: string;
+            /** @description Where the data may go */
+            places: string[];
+            /** @description The instance; none if the request would be refused */
+            chosen?: string;
+            instances: components["schemas"]["RouteConsidered"][];
+            /** @description Instances that are not listed */
+            more: number;
+        };
+        RouteConsidered: {
+            instance: string;
+            place: string;
+            /** @description chosen, worse, slow, busy, full, failing, unfit, closed or absent */
+            verdict: string;
+            /** @description Of one that is unfit: place, model or weights; what a request asks of the model is not known here */
+            why?: string;
+            /** @description Requests of this replica */
+            running: number;
+            score?: components["schemas"]["RouteScore"];
+        };
+        /** @description Where instances are compared by weighted terms; each is from 0 to 1 */
+        RouteScore: {
+            /**
+             * Format: double
+             * @description By the weights
+             */
+            sum: number;
+            /** Format: double */
+            load: number;
+            /** Format: double */
+            prefix: number;
+            /** Format: double */
+            cost: number;
+            /** Format: double */
+            energy: number;
+            /** Format: double */
+            session: number;
         };
         EngineMatrix: {
             /** @description Every feature, in order */
@@ -11831,6 +11900,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["InstanceList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    explainRoute: {
+        parameters: {
+            query: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                model: string;
+                grade?: "L1" | "L2" | "L3" | "L4";
+                /** @description The digest of a session as records have it: it stays on one side of a rollout, and at one instance */
+                session?: string;
+                use?: "generate" | "embed" | "score";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The choice with its reasons */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RouteExplanation"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];

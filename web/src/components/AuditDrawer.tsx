@@ -67,6 +67,9 @@ function Record({ entry, onRequest }: { entry: Schema['AuditEntry']; onRequest: 
     [t('audit.source'), e.source],
     [t('audit.request'), e.request && <LinkButton onClick={() => onRequest(e.request!)}>{e.request}</LinkButton>],
     [t('audit.model'), e.model?.asked && [e.model.asked, e.model.version, e.model.precision].filter(Boolean).join(' · ')],
+    [t('audit.dataGrade'), e.detail?.data_grade],
+    [t('audit.place'), e.detail?.place && label('place', e.detail.place)],
+    [t('audit.routed'), e.detail?.route && <Routed text={e.detail.route} />],
     [t('audit.policy'), e.policy],
     [t('audit.rollout'), e.rollout && `${e.rollout} · ${e.arm ?? ''}`],
     [t('audit.outcome'), e.outcome && `${label('outcome', e.outcome)}${e.error_code ? ` · ${e.error_code}` : ''}`],
@@ -101,6 +104,43 @@ function Record({ entry, onRequest }: { entry: Schema['AuditEntry']; onRequest: 
         <Typography.Text strong>{t('audit.canonical')}</Typography.Text>
         <pre className="code" data-testid="canonical">{JSON.stringify(e, null, 2)}</pre>
       </div>
+    </>
+  );
+}
+
+interface Considered {
+  instance: string;
+  verdict: string;
+  why?: string;
+  running?: number;
+  sum?: number;
+}
+
+/** How the instance was chosen among several: what was made of each of them. */
+function Routed({ text }: { text: string }) {
+  const { t } = useTranslation();
+  const label = useLabel();
+  let all: { instances?: Considered[]; more?: number };
+  try {
+    all = JSON.parse(text) as typeof all;
+  } catch {
+    return <>{text}</>;
+  }
+  return (
+    <>
+      {all.instances?.map((x) => (
+        <div key={x.instance}>
+          {[
+            `${x.instance}: ${label('verdict', x.verdict)}`,
+            x.why && label('unfit', x.why),
+            t('audit.routedRunning', { count: x.running ?? 0 }),
+            x.sum !== undefined && t('audit.routedSum', { sum: (x.sum / 100).toFixed(2) }),
+          ]
+            .filter(Boolean)
+            .join(' · ')}
+        </div>
+      ))}
+      {all.more ? <div>{t('audit.routedMore', { count: all.more })}</div> : null}
     </>
   );
 }

@@ -50,7 +50,7 @@ func (a *app) printInstances(all []adminapi.Instance) error {
 
 func (a *app) addInstanceCommand(flags *cli.RemoteFlags) *cobra.Command {
 	var models []string
-	var modelsFile, dialect, key, zone, power string
+	var modelsFile, dialect, key, place, zone, power string
 	var roles []string
 	var weight int
 	cmd := &cobra.Command{
@@ -69,7 +69,7 @@ func (a *app) addInstanceCommand(flags *cli.RemoteFlags) *cobra.Command {
 			if len(in.Models) == 0 {
 				return cli.Misuse("cli.instances_add.no_model")
 			}
-			for to, from := range map[**string]string{&in.Dialect: dialect, &in.Key: key, &in.Zone: zone} {
+			for to, from := range map[**string]string{&in.Dialect: dialect, &in.Key: key, &in.Zone: zone, &in.Place: place} {
 				if from != "" {
 					*to = &from
 				}
@@ -96,6 +96,7 @@ func (a *app) addInstanceCommand(flags *cli.RemoteFlags) *cobra.Command {
 	f.StringVar(&modelsFile, "models-file", "", cli.Both("cli.instances_add.models_file"))
 	f.StringVar(&dialect, "dialect", "", cli.Both("cli.instances_add.dialect"))
 	f.StringVar(&key, "key", "", cli.Both("cli.instances_add.key"))
+	f.StringVar(&place, "place", "", cli.Both("cli.instances_add.place"))
 	f.StringVar(&zone, "zone", "", cli.Both("cli.instances_add.zone"))
 	f.StringSliceVar(&roles, "role", nil, cli.Both("cli.instances_add.role"))
 	f.StringVar(&power, "power", "", cli.Both("cli.instances_add.power"))
