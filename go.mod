@@ -64,6 +64,8 @@ require (
 	gorm.io/gorm v1.31.2
 )
 
+require github.com/coreos/go-oidc/v3 v3.21.0 // indirect
+
 require (
 	github.com/apapsch/go-jsonmerge/v2 v2.0.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect

@@ -52,6 +52,9 @@ func newThrottle() *throttle {
 
 // counted returns what an attempt counts for, with the failures that are free. t.mu is held.
 func (t *throttle) counted(user, source string, now time.Time) map[attemptKey]int {
+	if user == "" { // none is named: it counts for the network alone
+		return map[attemptKey]int{{"", source}: freePerSource}
+	}
 	pair := attemptKey{user, source}
 	keys := map[attemptKey]int{pair: freePerPair, {"", source}: freePerSource}
 	if now.Sub(t.known[pair]) > knownFor {

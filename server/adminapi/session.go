@@ -116,6 +116,9 @@ func (s *Server) RemoveSecondFactor(c *gin.Context) {
 	s.reply(c, http.StatusNoContent, nil, err)
 }
 
+// BeginSession gives the browser the refresh token of a sign-in that was made elsewhere.
+func (s *Server) BeginSession(c *gin.Context, refresh string) { s.setRefreshCookie(c, refresh, 0) }
+
 func (s *Server) setRefreshCookie(c *gin.Context, value string, maxAge int) {
 	http.SetCookie(c.Writer, &http.Cookie{ //nolint:gosec // Secure follows the public address: a trial on plain http must keep its session
 		Name: refreshCookie, Value: value, Path: Prefix + "/session", MaxAge: maxAge,

@@ -1,0 +1,344 @@
+package identity
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Federated is what a provider has said about a person, checked.
+type Federated struct {
+	Issuer, Subject string
+	Name            string   // how the person is called there; anything but proof of who it is
+	Groups          []string // all of them, of which the mapping uses some
+	AMR             []string
+	ACR             string
+	Session         string    // of the provider's, which its logout names; "" if it said none
+	ProvedAt        time.Time // when the person proved who he is there; zero: the provider did not say
+}
+
+// bindingRow binds an account to a person of a provider. It is written with the account and stays.
+type bindingRow struct {
+	Issuer, Subject, UserID string
+	CreatedAt               int64
+	ConfirmedAt             int64 // the provider has vouched for the roles, to within a day
+}
+
+func (bindingRow) TableName() string { return "identity_bindings" }
+
+//nolint:gochecknoglobals // a constant list
+var bindingColumns = []string{"issuer", "subject", "user_id", "created_at", "confirmed_at"}
+
+// confirmEvery is how often a sign-in that changes nothing is written down for all replicas.
+const confirmEvery = 24 * time.Hour
+
+// SignInFederated signs a person in whom a provider vouches for. The first time it makes the account, bound to issuer and subject and to nothing else;
+// at every time the account gets the roles and labels of the groups, and one whose groups give none loses those that it had. Errors:
+// CodeNoRole; CodeConflictingRole for groups that together would hold two duties; CodeProviderFactor without a second factor that is demanded;
+// CodeAccountDisabled; CodeTenantSuspended, CodeOrganisationSuspended; CodeSignInRefused for a person or a tenant that is not the provider's;
+// CodeIdentityUnavailable; CodeDatabaseUnavailable.
+func (i *Identity) SignInFederated(ctx context.Context, f Federated, source string) (Session, error) {
+	p, known := i.providerOf(f.Issuer)
+	if !known || f.Subject == "" || len(f.Subject) > maxSubject {
+		return Session{}, fault.New(fault.CodeSignInRefused)
+	}
+	s, err := i.fresh()
+	if err != nil {
+		return Session{}, err
+	}
+	if err := s.refusal(p.Tenant, ""); err != nil {
+		return Session{}, err
+	}
+	roles, labels, refused := p.rights(f.Groups)
+	factor := p.SecondFactor.factor(f.AMR, f.ACR)
+	if refused == nil && factor == "" && (p.SecondFactor.Required || i.demanded(s) && administers(roles)) {
+		refused = fault.New(fault.CodeProviderFactor)
+	}
+	now := i.now()
+	row, err := i.refreshAccount(ctx, p, f, roles, labels, refused != nil, now)
+	switch {
+	case err != nil:
+		return Session{}, err
+	case refused != nil:
+		return Session{}, refused
+	case row.DisabledAt != 0:
+		return Session{}, fault.New(fault.CodeAccountDisabled)
+	}
+	refresh, sum := i.newRefresh()
+	began := now
+	if !f.ProvedAt.IsZero() && f.ProvedAt.Before(now) {
+		began = f.ProvedAt
+	}
+	session := i.signIn(row, sum, source, now)
+	session.Issuer, session.ProviderSession, session.EndsAt = f.Issuer, i.providerSession(f.Issuer, f.Session), began.Add(p.SessionTTL).UnixMicro()
+	session.ExpiresAt = min(session.ExpiresAt, session.EndsAt)
+	if !f.ProvedAt.IsZero() {
+		session.ProvedAt = began.UnixMicro()
+	}
+	if session.EndsAt <= now.UnixMicro() {
+		return Session{}, fault.New(fault.CodeSignInRefused)
+	}
+	if factor != "" {
+		session.Factor, session.FactorAt = factor, began.UnixMicro()
+	}
+	err = i.store.startSession(ctx, session, row.Epoch, now.Add(-i.cfg.SessionTTL).UnixMicro())
+	var out Session
+	if err == nil {
+		out, err = i.issue(ctx, row, session, refresh, now)
+	}
+	if fault.Is(err, fault.CodeInvalidLogin) { // the account changed meanwhile; there is no password that could be wrong
+		err = fault.Wrap(err, fault.CodeSignInRefused)
+	}
+	return out, err
+}
+
+// refreshAccount makes the account of a person, unless he is refused, or gives it what his groups say now. Of a refused person it takes what he had
+// away, unless only a second factor is missing: then the account keeps what its groups give and waits.
+func (i *Identity) refreshAccount(ctx context.Context, p Provider, f Federated, roles, labels []string, refused bool, now time.Time) (row userRow, err error) {
+	by := "oidc:" + p.Name
+	bound, found, err := i.store.binding(ctx, f.Issuer, f.Subject)
+	if err != nil || !found && refused {
+		return userRow{}, err
+	}
+	if found {
+		if row, err = i.store.user(ctx, p.Tenant, bound.UserID); fault.Is(err, fault.CodeNotFound) {
+			return userRow{}, fault.Wrap(errors.New("the account is of another tenant than the provider is for"), fault.CodeSignInRefused)
+		}
+		same := row.Roles == pack(roles) && row.Labels == pack(labels) && now.UnixMicro()-bound.ConfirmedAt < confirmEvery.Microseconds()
+		if err != nil || same {
+			return row, err
+		}
+		defer i.reload(ctx)
+		return i.store.refreshFederated(ctx, by, bound, pack(roles), pack(labels), now.UnixMicro())
+	}
+	row = userRow{
+		ID: uuid.Must(uuid.NewV7()).String(), Tenant: p.Tenant, Name: p.accountName(f.Name, f.Subject, false), PasswordHash: i.nobody, // which no password has
+		Roles: pack(roles), Labels: pack(labels), Epoch: 1, CreatedAt: now.UnixMicro(), CreatedBy: by, PasswordSetAt: now.UnixMicro(),
+	}
+	bound = bindingRow{Issuer: f.Issuer, Subject: f.Subject, UserID: row.ID, CreatedAt: row.CreatedAt, ConfirmedAt: row.CreatedAt}
+	defer i.reload(ctx)
+	err = i.store.createFederated(ctx, row, bound)
+	if fault.Is(err, fault.CodeExists) {
+		row.Name = p.accountName(f.Name, f.Subject, true)
+		err = i.store.createFederated(ctx, row, bound)
+	}
+	switch {
+	case errors.Is(err, errBound): // another replica was faster
+		return i.refreshAccount(ctx, p, f, roles, labels, refused, now)
+	case fault.Is(err, fault.CodeNotFound), fault.Is(err, fault.CodeConflict):
+		return userRow{}, fault.Wrap(fmt.Errorf("the tenant of the provider: %w", err), fault.CodeSignInRefused)
+	}
+	return row, err
+}
+
+// errBound is that a person has an account already.
+var errBound = errors.New("the person has an account")
+
+// FederatedAccount returns who a person of a provider is here, for the audit record; found is false for one who never signed in.
+func (i *Identity) FederatedAccount(ctx context.Context, issuer, subject string) (p Principal, found bool, err error) {
+	bound, found, err := i.store.binding(ctx, issuer, subject)
+	if err != nil || !found {
+		return Principal{}, false, err
+	}
+	if s, loaded := i.accounts.Last(); loaded && s.users[bound.UserID].principal.ID != "" {
+		return s.users[bound.UserID].principal, true, nil
+	}
+	return Principal{Kind: "user", ID: bound.UserID}, true, nil
+}
+
+// ProviderName returns the name of the provider that a person signs in at; "" for a local account, and for one whose provider is not configured here.
+func (i *Identity) ProviderName(user string) string {
+	s, loaded := i.accounts.Last()
+	if !loaded || s.users[user].issuer == "" {
+		return ""
+	}
+	p, _ := i.providerOf(s.users[user].issuer)
+	return p.Name
+}
+
+// FederatedLogout is what a provider has said about the end of a sign-in there, checked.
+type FederatedLogout struct {
+	Issuer, Subject, Session string // the subject, the session or both
+	ID                       string // of the message, which is obeyed once
+	Expires                  time.Time
+}
+
+// EndFederated ends the sign-ins that a provider names: those of its session, and those of the person that belong to no session; without a session all
+// that the person has from this provider. They end at once here, within two polls elsewhere. It returns how many. Errors: CodeConflict for a message
+// that was obeyed before; CodeDatabaseUnavailable.
+func (i *Identity) EndFederated(ctx context.Context, l FederatedLogout) (ended int, err error) {
+	defer i.reload(ctx)
+	once := i.once("logout", l.Issuer+"\x00"+l.ID, l.Expires)
+	session := ""
+	if l.Session != "" {
+		session = i.providerSession(l.Issuer, l.Session)
+	}
+	return i.store.endFederated(ctx, l.Issuer, l.Subject, session, once, i.now().UnixMicro())
+}
+
+// SpendSignIn notes that a sign-in at a provider has come back. fresh is false for one that any replica has seen come back before. Error:
+// CodeDatabaseUnavailable.
+func (i *Identity) SpendSignIn(ctx context.Context, id string, expires time.Time) (fresh bool, err error) {
+	return i.store.spendAssertion(ctx, i.once("sign-in", id, expires), i.now().UnixMicro())
+}
+
+func (i *Identity) once(kind, id string, expires time.Time) assertionRow {
+	sum := i.asserted.sum("oidc " + kind + "\x00" + id)
+	return assertionRow{Digest: hex.EncodeToString(sum[:]), ExpiresAt: expires.UnixMicro()}
+}
+
+// BeginFederated counts an attempt to come back from a provider, or returns how long the network has to wait before one. failed says in the end that
+// what came back was none of the provider's: such attempts count as failed sign-ins of the network do.
+func (i *Identity) BeginFederated(source string) (end func(failed bool), wait time.Duration) {
+	attempt, wait := i.throttle.begin("", network(source), i.now())
+	return func(failed bool) {
+		if !failed {
+			attempt.cancel()
+		}
+	}, wait
+}
+
+func (i *Identity) providerSession(issuer, session string) string {
+	if session == "" {
+		return ""
+	}
+	sum := i.asserted.sum("oidc session\x00" + issuer + "\x00" + session)
+	return hex.EncodeToString(sum[:])
+}
+
+// mayFederated refuses a sign-in of an account whose provider is not configured here any more, and one of an administrator without the second factor
+// that is demanded by now. The error is for the log.
+func (i *Identity) mayFederated(s *accounts, u userEntry, factor string) error {
+	if u.issuer == "" {
+		return nil
+	}
+	if _, known := i.providerOf(u.issuer); !known {
+		return errors.New("the provider of the account is not configured")
+	}
+	if factor == "" && i.demanded(s) && administers(u.principal.Roles) {
+		return errors.New("sign-in without the second factor that administrators need")
+	}
+	return nil
+}
+
+// confirmed reports whether the provider of an account has vouched for its roles a short enough time ago for its keys to work. A local account's are.
+func (i *Identity) confirmed(u userEntry) bool {
+	if u.issuer == "" {
+		return true
+	}
+	p, known := i.providerOf(u.issuer)
+	return known && i.now().Before(time.UnixMicro(u.confirmedAt).Add(p.ConfirmedFor))
+}
+
+// notFederated refuses what an account does not have whose person signs in at a provider: a password, a factor and roles of its own.
+func (i *Identity) notFederated(ctx context.Context, user string) error {
+	bound, err := i.store.isBound(ctx, user)
+	if err == nil && bound {
+		err = fault.New(fault.CodeConflict, fault.Say("identity.federated"))
+	}
+	return err
+}
+
+func (s store) binding(ctx context.Context, issuer, subject string) (bindingRow, bool, error) {
+	row, found, err := one[bindingRow](s.db.WithContext(ctx).Where("issuer = ? AND subject = ?", issuer, subject), bindingColumns)
+	return row, found, database.Unavailable("find the account of a provider's person", err)
+}
+
+func (s store) isBound(ctx context.Context, user string) (bool, error) {
+	_, found, err := one[bindingRow](s.db.WithContext(ctx).Where("user_id = ?", user), bindingColumns)
+	return found, database.Unavailable("find the provider of an account", err)
+}
+
+// createFederated makes an account and its binding together. CodeExists is for the name, errBound for the person.
+func (s store) createFederated(ctx context.Context, row userRow, bound bindingRow) error {
+	return s.change(ctx, "create user", func(tx *gorm.DB) error {
+		if _, err := openTenant(tx, row.Tenant); err != nil {
+			return err
+		}
+		if _, taken, err := one[bindingRow](tx.Where("issuer = ? AND subject = ?", bound.Issuer, bound.Subject), bindingColumns); err != nil {
+			return err
+		} else if taken {
+			return errBound
+		}
+		if _, taken, err := one[userRow](tx.Where("name = ?", row.Name), userColumns); err != nil {
+			return err
+		} else if taken {
+			return fault.New(fault.CodeExists, fault.Say("thing.user"), row.Name)
+		}
+		if err := tx.Create(&row).Error; err != nil {
+			return err
+		}
+		if err := tx.Create(&bound).Error; err != nil {
+			return fmt.Errorf("bind the account: %w", err)
+		}
+		return granted(tx, row.ID, row.CreatedBy, row.CreatedAt)
+	})
+}
+
+// refreshFederated gives a bound account its roles and labels. Unlike a change by hand it also takes the last duty of its kind away: what the provider
+// says holds, and break-glass is there for who is left without. Without roles the sign-ins end.
+func (s store) refreshFederated(ctx context.Context, by string, bound bindingRow, roles, labels string, now int64) (after userRow, err error) {
+	err = s.change(ctx, "refresh roles", func(tx *gorm.DB) error {
+		row, found, err := one[userRow](tx.Where("id = ?", bound.UserID), userColumns)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return fault.New(fault.CodeSignInRefused)
+		}
+		after = row
+		if err := tx.Exec("UPDATE identity_bindings SET confirmed_at = ? WHERE issuer = ? AND subject = ?", now, bound.Issuer, bound.Subject).Error; err != nil {
+			return err
+		}
+		if row.Roles == roles && row.Labels == labels {
+			return nil
+		}
+		after.Roles, after.Labels, after.Epoch = roles, labels, row.Epoch+1
+		if err := tx.Exec("UPDATE identity_users SET roles = ?, labels = ?, epoch = ? WHERE id = ?", roles, labels, after.Epoch, row.ID).Error; err != nil {
+			return err
+		}
+		if roles != row.Roles {
+			err = granted(tx, row.ID, by, now)
+		}
+		if err != nil || roles != pack(nil) {
+			return err
+		}
+		return endSessions(tx, row.ID, now)
+	})
+	return after, err
+}
+
+func (s store) endFederated(ctx context.Context, issuer, subject, session string, once assertionRow, now int64) (ended int, err error) {
+	err = s.change(ctx, "end sign-ins of a provider", func(tx *gorm.DB) error {
+		if err := tx.Create(&once).Error; err != nil {
+			if errors.Is(err, gorm.ErrDuplicatedKey) {
+				return fault.New(fault.CodeConflict, fault.Say("identity.logout_replayed"))
+			}
+			return err
+		}
+		q := tx.Model(&sessionRow{}).Where("issuer = ? AND revoked_at = 0", issuer)
+		if subject != "" {
+			q = q.Where("user_id IN (SELECT user_id FROM identity_bindings WHERE issuer = ? AND subject = ?)", issuer, subject)
+			if session != "" {
+				q = q.Where("provider_session IN (?, '')", session)
+			}
+		} else {
+			q = q.Where("provider_session = ?", session)
+		}
+		var families []string
+		if err := q.Distinct().Pluck("family", &families).Error; err != nil || len(families) == 0 {
+			return err
+		}
+		ended = len(families)
+		return tx.Exec("UPDATE identity_sessions SET revoked_at = ? WHERE family IN ? AND revoked_at = 0", now, families).Error
+	})
+	return ended, err
+}
