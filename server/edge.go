@@ -201,11 +201,11 @@ func (e *edge) mountAdmin(api *httpapi.API, problem func(*gin.Context, error), e
 	if err != nil {
 		return nil, err
 	}
-	console := ""
+	page := ""
 	if p.cfg.Console {
-		console = consolePrefix
+		page = consolePrefix
 	}
-	signin.Register(signin.Config{Base: e.addresses.admin, Console: console, Secure: secureCookies(p.cfg, e.addresses.admin)}, signin.Deps{
+	signin.Register(signin.Config{Base: e.addresses.admin, Console: page, Secure: secureCookies(p.cfg, e.addresses.admin)}, signin.Deps{
 		Identity: p.identity, Audit: p.audit, Keys: p.keys, Bodies: api.Bodies(), Log: p.log, Begin: admin.BeginSession, Fail: admin.Fail,
 	}, engine)
 	mux.Handle("/.well-known/jwks.json", readOnly(e.publicKeys))

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -69,10 +70,10 @@ type provider struct {
 
 // description is what a provider says about itself.
 type description struct {
-	provider   *oidc.Provider
-	keys       *oidc.RemoteKeySet
-	endpoint   oauth2.Endpoint
-	endSession string
+	provider    *oidc.Provider
+	keys        *oidc.RemoteKeySet
+	endpoint    oauth2.Endpoint
+	endSession  string
 	namesItself bool // in answers: RFC 9207
 }
 
@@ -141,8 +142,12 @@ func (p *provider) describe(ctx context.Context) (*description, error) {
 
 func (p *provider) discover(ctx context.Context) (*description, error) {
 	got, err := oidc.NewProvider(oidc.ClientContext(ctx, p.client), p.cfg.Issuer)
-	if err != nil {
-		return nil, fmt.Errorf("read the description: %w", err)
+	var network *url.Error
+	switch {
+	case errors.As(err, &network):
+		return nil, fmt.Errorf("read the description: %w", network)
+	case err != nil:
+		return nil, errors.New("read the description: it is none of this issuer, or cannot be read") // the library repeats what came
 	}
 	var said struct {
 		Keys        string   `json:"jwks_uri"`
@@ -181,12 +186,12 @@ func (p *provider) oauth(d *description, redirect string) *oauth2.Config {
 
 // idClaims are what is read of an ID token beside what the library reads.
 type idClaims struct {
-	NotBefore int64           `json:"nbf"`
-	AuthTime  int64           `json:"auth_time"`
-	AZP       string          `json:"azp"`
-	ACR       string          `json:"acr"`
-	AMR       any             `json:"amr"`
-	SID       string          `json:"sid"`
+	NotBefore int64  `json:"nbf"`
+	AuthTime  int64  `json:"auth_time"`
+	AZP       string `json:"azp"`
+	ACR       string `json:"acr"`
+	AMR       any    `json:"amr"`
+	SID       string `json:"sid"`
 }
 
 // person exchanges a code for what the provider says about the person. Errors: errUnavailable; a refusal.

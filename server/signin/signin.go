@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
@@ -90,7 +91,12 @@ func (e *Endpoint) find(c *gin.Context) (*provider, bool) {
 	return p, ok
 }
 
-func (e *Endpoint) redirectURL(p *provider) string { return e.cfg.Base + Prefix + p.cfg.Name + "/callback" }
+// home is where a person goes on who has not said where.
+func (e *Endpoint) home() string { return cmp.Or(e.cfg.Console, "/") }
+
+func (e *Endpoint) redirectURL(p *provider) string {
+	return e.cfg.Base + Prefix + p.cfg.Name + "/callback"
+}
 
 // login sends the browser to the provider. The page to come back to is ?return=; with ?fresh=1 the provider has to ask who it is.
 func (e *Endpoint) login(c *gin.Context) {
@@ -108,7 +114,7 @@ func (e *Endpoint) login(c *gin.Context) {
 		e.back(c, e.public(c, err))
 		return
 	}
-	t := begin(p.cfg.Name, ownPath(e.cfg.Console, c.Query("return")), c.Query("fresh") == "1", e.now())
+	t := begin(p.cfg.Name, ownPath(e.home(), c.Query("return")), c.Query("fresh") == "1", e.now())
 	options := []oauth2.AuthCodeOption{
 		oauth2.S256ChallengeOption(e.keys.verifier(t)), oauth2.SetAuthURLParam("nonce", e.keys.nonce(t)),
 		oauth2.SetAuthURLParam("max_age", strconv.Itoa(int(p.cfg.SessionTTL/time.Second))), // by which it has to say when it asked
@@ -177,7 +183,7 @@ func (e *Endpoint) callback(c *gin.Context) {
 		return
 	}
 	e.deps.Begin(c, session.Refresh)
-	c.Redirect(http.StatusSeeOther, ownPath(e.cfg.Console, t.Return))
+	c.Redirect(http.StatusSeeOther, ownPath(e.home(), t.Return))
 }
 
 // transaction returns the sign-in that this browser has begun at this provider, if the answer is to it.
@@ -265,17 +271,17 @@ func (e *Endpoint) logout(c *gin.Context) {
 	}
 	d, err := p.describe(c.Request.Context())
 	if err != nil || d.endSession == "" {
-		c.Redirect(http.StatusSeeOther, e.cfg.Base+e.cfg.Console)
+		c.Redirect(http.StatusSeeOther, e.cfg.Base+e.home())
 		return
 	}
 	to, err := url.Parse(d.endSession)
 	if err != nil {
-		c.Redirect(http.StatusSeeOther, e.cfg.Base+e.cfg.Console)
+		c.Redirect(http.StatusSeeOther, e.cfg.Base+e.home())
 		return
 	}
 	q := to.Query()
 	q.Set("client_id", p.cfg.ClientID)
-	q.Set("post_logout_redirect_uri", e.cfg.Base+e.cfg.Console)
+	q.Set("post_logout_redirect_uri", e.cfg.Base+e.home())
 	to.RawQuery = q.Encode()
 	c.Redirect(http.StatusSeeOther, to.String())
 }
@@ -339,7 +345,9 @@ func (e *Endpoint) failLogout(c *gin.Context, err error) {
 	answer(c, http.StatusBadRequest, "invalid_request")
 }
 
-func answer(c *gin.Context, status int, code string) { c.JSON(status, map[string]string{"error": code}) }
+func answer(c *gin.Context, status int, code string) {
+	c.JSON(status, map[string]string{"error": code})
+}
 
 // record writes one stage of an act, on a context that the client cannot cancel.
 func (e *Endpoint) record(c *gin.Context, act string, who identity.Principal, stage audit.Stage, detail map[string]string, failed error) error {
