@@ -1,0 +1,287 @@
+package identity
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/migrations/dbtest"
+)
+
+const corpIssuer = "https://login.example.com"
+
+func corp() Provider {
+	return Provider{
+		Name: "corp", Issuer: corpIssuer, ClientID: "sluice", ClientSecret: keyring.Inline("of the test"), Tenant: "acme",
+		Groups:       []GroupGrant{{Group: "devs", Roles: []string{RoleDeveloper}, Labels: []string{"internal"}}, {Group: "auditors", Roles: []string{RoleAuditor}}, {Group: "guards", Roles: []string{RoleSecurityAdmin}}},
+		SecondFactor: ProviderFactor{AMR: []string{"mfa"}},
+	}
+}
+
+// federated is a replica with providers, on the clock of c.
+func federated(t *testing.T, db *gorm.DB, c *clock, who SecondFactors, providers ...Provider) *Identity {
+	t.Helper()
+	i, err := New(Config{SecondFactor: who, PasswordCost: quick, OIDC: providers, PasswordMaxAge: time.Hour}, Limits{}, db, ring(), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.now = c.now
+	if err := i.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func said(c *clock, subject string, groups ...string) Federated {
+	return Federated{Issuer: corpIssuer, Subject: subject, Name: "Name-" + subject, Groups: groups, ProvedAt: c.now().Add(-time.Minute), AMR: []string{"pwd"}}
+}
+
+// TestFederatedSessions: a sign-in by a provider is as fresh as the provider's, ends when it is too old for it, and neither renewals nor passwords nor
+// another configuration carry it further.
+func TestFederatedSessions(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		_, c := withTenant(t, db)
+		i := federated(t, db, c, SecondFactorsOptional, corp())
+		s, err := i.SignInFederated(t.Context(), said(c, "1", "devs"), "10.0.0.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := s.Principal; !p.ProvedAt().Equal(c.now().Add(-time.Minute).Truncate(time.Second)) || p.Provider != "corp" || p.MustChange || p.MustEnrol || i.MayEnrol(p) {
+			t.Errorf("%+v", p)
+		}
+		silent := said(c, "1", "devs")
+		silent.ProvedAt = time.Time{}
+		if q, err := i.SignInFederated(t.Context(), silent, ""); err != nil || !q.Principal.ProvedAt().IsZero() {
+			t.Errorf("whoever the provider has not asked has proved himself at %v (%v)", q.Principal.ProvedAt(), err)
+		}
+		c.advance(2 * time.Hour) // longer than a password may be old
+		poll(t, i)
+		if s, err = i.Refresh(t.Context(), s.Refresh); err != nil || s.Principal.MustChange {
+			t.Fatalf("%+v %v", s.Principal, err)
+		}
+		if p, err := i.Authenticate(t.Context(), AdminPlane, s.Access, ""); err != nil || p.Provider != "corp" || c.now().Sub(p.SignedIn) < 2*time.Hour {
+			t.Errorf("%+v %v", p, err)
+		}
+		without := federated(t, db, c, SecondFactorsOptional)
+		if _, err := without.Authenticate(t.Context(), AdminPlane, s.Access, ""); !fault.Is(err, fault.CodeInvalidSession) {
+			t.Errorf("a session of a provider that is not configured: %v", err)
+		}
+		c.advance(9*time.Hour + 55*time.Minute)
+		poll(t, i)
+		if s, err = i.Refresh(t.Context(), s.Refresh); err != nil {
+			t.Fatal(err)
+		}
+		if left := s.ExpiresAt.Sub(c.now()); left > 4*time.Minute+time.Second { // 12 hours after it was proved
+			t.Errorf("the token lives for another %s", left)
+		}
+		c.advance(4 * time.Minute)
+		poll(t, i)
+		if _, err := i.Refresh(t.Context(), s.Refresh); !fault.Is(err, fault.CodeInvalidSession) {
+			t.Errorf("renewed beyond its end: %v", err)
+		}
+		poll(t, i)
+		old := said(c, "1", "devs")
+		old.ProvedAt = c.now().Add(-12 * time.Hour)
+		if _, err := i.SignInFederated(t.Context(), old, ""); !fault.Is(err, fault.CodeSignInRefused) {
+			t.Errorf("proved too long ago: %v", err)
+		}
+	})
+}
+
+// TestFederatedFactor: where administrators need a second factor, one of a provider's shows it there, or is refused, whatever replica asks; and a demand
+// that comes later ends sign-ins without one.
+func TestFederatedFactor(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		_, c := withTenant(t, db)
+		lax, strict := federated(t, db, c, SecondFactorsOptional, corp()), federated(t, db, c, SecondFactorsAdministrators, corp())
+		weak, strong := said(c, "a", "auditors"), said(c, "a", "auditors")
+		strong.AMR = []string{"pwd", "mfa"}
+		before, err := lax.SignInFederated(t.Context(), weak, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		poll(t, strict)
+		if _, err := strict.SignInFederated(t.Context(), weak, ""); !fault.Is(err, fault.CodeProviderFactor) {
+			t.Errorf("an administrator without a factor: %v", err)
+		}
+		if _, err := strict.SignInFederated(t.Context(), said(c, "new", "auditors"), ""); !fault.Is(err, fault.CodeProviderFactor) {
+			t.Errorf("a new one: %v", err)
+		}
+		if _, found, _ := strict.FederatedAccount(t.Context(), corpIssuer, "new"); found {
+			t.Error("whoever is refused has an account")
+		}
+		if s, err := strict.SignInFederated(t.Context(), strong, ""); err != nil || s.Principal.Factor != "provider" || s.Principal.MustEnrol {
+			t.Errorf("%+v %v", s.Principal, err)
+		}
+		if _, err := strict.SignInFederated(t.Context(), said(c, "d", "devs"), ""); err != nil {
+			t.Errorf("a developer: %v", err)
+		}
+		strict.demand(t.Context())
+		poll(t, lax)
+		if _, err := lax.Authenticate(t.Context(), AdminPlane, before.Access, ""); !fault.Is(err, fault.CodeInvalidSession) {
+			t.Errorf("a sign-in of before the demand: %v", err)
+		}
+		if _, err := lax.Refresh(t.Context(), before.Refresh); !fault.Is(err, fault.CodeInvalidSession) {
+			t.Errorf("its renewal: %v", err)
+		}
+		all := corp()
+		all.SecondFactor.Required = true
+		if _, err := federated(t, db, c, SecondFactorsOptional, all).SignInFederated(t.Context(), said(c, "d", "devs"), ""); !fault.Is(err, fault.CodeProviderFactor) {
+			t.Errorf("a developer where everybody needs one: %v", err)
+		}
+	})
+}
+
+// TestFederatedKeys: the own keys of a person stop when the provider has not vouched for him for long enough, and go on at his next sign-in.
+func TestFederatedKeys(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		_, c := withTenant(t, db)
+		i := federated(t, db, c, SecondFactorsOptional, corp())
+		s, err := i.SignInFederated(t.Context(), said(c, "1", "devs"), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, secret, err := i.CreateKey(t.Context(), NewKey{Tenant: "acme", Name: "own", Owner: s.Principal.ID, CreatedBy: s.Principal.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		try := func(want fault.Code) {
+			t.Helper()
+			if err := i.Load(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := i.Authenticate(t.Context(), DataPlane, secret, ""); want == "" && err != nil || want != "" && !fault.Is(err, want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+		try("")
+		c.advance(30*24*time.Hour - time.Minute)
+		try("")
+		c.advance(time.Minute)
+		try(fault.CodeSuspendedKey)
+		if _, err := i.SignInFederated(t.Context(), said(c, "1", "devs"), ""); err != nil {
+			t.Fatal(err)
+		}
+		try("")
+		if _, err := i.SignInFederated(t.Context(), said(c, "1"), ""); !fault.Is(err, fault.CodeNoRole) {
+			t.Fatal(err)
+		}
+		try(fault.CodeSuspendedKey)
+	})
+}
+
+// TestFederatedBinding: an account belongs to issuer and subject: a name binds nobody, two first sign-ins at once make one account, and an account of
+// another tenant is not the provider's.
+func TestFederatedBinding(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		base, c := withTenant(t, db)
+		i, j := federated(t, db, c, SecondFactorsOptional, corp()), federated(t, db, c, SecondFactorsOptional, corp())
+		var both sync.WaitGroup
+		got := make([]Session, 2)
+		for n, at := range []*Identity{i, j} {
+			both.Go(func() {
+				var err error
+				if got[n], err = at.SignInFederated(t.Context(), said(c, "twin", "devs"), ""); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+		if got[0].Principal.ID != got[1].Principal.ID || got[0].Principal.ID == "" {
+			t.Errorf("two accounts of one person: %s, %s", got[0].Principal.ID, got[1].Principal.ID)
+		}
+		same := said(c, "other", "devs")
+		same.Name = "name-TWIN"
+		s, err := i.SignInFederated(t.Context(), same, "")
+		if err != nil || s.Principal.ID == got[0].Principal.ID || !strings.HasPrefix(s.Principal.Name, "corp:name-twin~") {
+			t.Errorf("somebody of the same name is %+v (%v)", s.Principal, err)
+		}
+		if err := base.CreateTenant(t.Context(), Tenant{ID: "other", Name: "Other"}); err != nil {
+			t.Fatal(err)
+		}
+		moved, second := corp(), corp()
+		moved.Tenant = "other"
+		if _, err := federated(t, db, c, SecondFactorsOptional, moved).SignInFederated(t.Context(), said(c, "twin", "devs"), ""); !fault.Is(err, fault.CodeSignInRefused) {
+			t.Errorf("in a provider that is now for another tenant: %v", err)
+		}
+		second.Issuer, second.Name = "https://second.example.com", "second"
+		two := federated(t, db, c, SecondFactorsOptional, corp(), second)
+		f := said(c, "twin", "devs")
+		f.Issuer = second.Issuer
+		if s, err := two.SignInFederated(t.Context(), f, ""); err != nil || s.Principal.ID == got[0].Principal.ID {
+			t.Errorf("the same subject of another issuer: %+v %v", s.Principal, err)
+		}
+		f.Issuer = "https://unknown.example.com"
+		if _, err := two.SignInFederated(t.Context(), f, ""); !fault.Is(err, fault.CodeSignInRefused) {
+			t.Errorf("an unknown issuer: %v", err)
+		}
+	})
+}
+
+// TestFederatedAttempts: what comes back from a provider and is none of its answers counts for the network, and for no account of others.
+func TestFederatedAttempts(t *testing.T) {
+	t.Parallel()
+	c := &clock{t: time.Unix(1_800_000_000, 0)}
+	i := &Identity{throttle: newThrottle(), now: c.now}
+	for n := range freePerSource + 2 {
+		end, wait := i.BeginFederated("10.0.0.9")
+		if (wait > 0) != (n >= freePerSource) {
+			t.Fatalf("attempt %d waits %s", n, wait)
+		}
+		if wait == 0 {
+			end(true)
+		}
+	}
+	if _, wait := i.BeginFederated("10.0.0.10"); wait > 0 {
+		t.Error("another network waits")
+	}
+	if i.LoginWait("ada", "10.0.0.10") > 0 {
+		t.Error("an account waits in another network")
+	}
+	for range 100 {
+		end, wait := i.BeginFederated("10.0.0.11")
+		if wait > 0 {
+			t.Fatal("sign-ins that are right wait")
+		}
+		end(false)
+	}
+}
+
+func TestProviderConfiguration(t *testing.T) {
+	t.Parallel()
+	if err := (Config{OIDC: []Provider{corp()}}).Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(p *Provider){
+		"oidc[0].name": func(p *Provider) { p.Name = "Corp/.." }, "oidc[0].issuer": func(p *Provider) { p.Issuer = "http://login.example.com" },
+		"oidc[0].client_id": func(p *Provider) { p.ClientID = "" }, "oidc[0].client_secret": func(p *Provider) { p.ClientSecret = keyring.Credential{} },
+		"oidc[0].tenant": func(p *Provider) { p.Tenant = "" }, "oidc[0].clock_skew": func(p *Provider) { p.ClockSkew = 6 * time.Minute },
+		"oidc[0].session_ttl": func(p *Provider) { p.SessionTTL = 200 * time.Hour }, "oidc[0].confirmed_for": func(p *Provider) { p.ConfirmedFor = time.Hour },
+		"oidc[0].groups[0].roles":        func(p *Provider) { p.Groups = []GroupGrant{{Group: "g", Roles: []string{RolePlatformAdmin}}} },
+		"oidc[0].groups[0].group":        func(p *Provider) { p.Groups = []GroupGrant{{Roles: []string{RoleDeveloper}}} },
+		"oidc[0].second_factor.required": func(p *Provider) { p.SecondFactor = ProviderFactor{Required: true} },
+		"oidc[0].scopes":                 func(p *Provider) { p.Scopes = []string{"a b"} },
+	} {
+		p := corp()
+		change(&p)
+		err := (Config{OIDC: []Provider{p}}).Validate()
+		if err == nil || !strings.Contains(err.Error(), want+": ") {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if err := (Config{OIDC: []Provider{corp(), corp()}}).Validate(); err == nil || !strings.Contains(err.Error(), "oidc[1].issuer: is taken") {
+		t.Error(err)
+	}
+	for _, role := range []string{RolePlatformAdmin, RoleWitness, RoleApplication, RoleBreakGlass} {
+		if slices.Contains(federatedRoles(), role) {
+			t.Errorf("a provider gives %s", role)
+		}
+	}
+}
