@@ -323,7 +323,10 @@ func (e *Endpoint) backchannel(c *gin.Context) {
 		e.failLogout(c, err)
 		return
 	}
-	ended, err := e.deps.Identity.EndFederated(ctx, said)
+	// A provider that does not wait for the answer has said it nevertheless.
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	ended, err := e.deps.Identity.EndFederated(ending, said)
 	if err != nil {
 		e.failLogout(c, err)
 	} else {

@@ -61,6 +61,7 @@ function make(jwks) {
     features: { devInteractions: { enabled: false }, backchannelLogout: { enabled: true }, rpInitiatedLogout: { enabled: true } },
     interactions: { url: (ctx, interaction) => `/test/sign-in/${interaction.uid}` },
     findAccount: (ctx, id) => ({ accountId: id, claims: () => ({ sub: id, preferred_username: id, groups: groups.get(id) ?? [] }) }),
+    fetch: (url, options) => fetch(url, { ...options, dispatcher: undefined, signal: AbortSignal.timeout(30_000) }), // to this machine, which its own refuses, and a busy one
     ttl: { Session: 3600, Grant: 3600, IdToken: 300, AccessToken: 300, Interaction: 300 },
     async loadExistingGrant(ctx) {
       const grant = new ctx.oidc.provider.Grant({ clientId: ctx.oidc.client.clientId, accountId: ctx.oidc.session.accountId });
@@ -70,6 +71,7 @@ function make(jwks) {
     },
   });
   provider.proxy = true;
+  for (const event of ['backchannel.error', 'server_error']) provider.on(event, (_, error) => console.error(event, error));
   return provider;
 }
 
