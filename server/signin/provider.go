@@ -162,7 +162,11 @@ func (p *provider) discover(ctx context.Context) (*description, error) {
 		provider: got, endpoint: got.Endpoint(), endSession: said.EndSession, namesItself: said.NamesItself,
 		keys: oidc.NewRemoteKeySet(oidc.ClientContext(context.WithoutCancel(ctx), p.keys), said.Keys),
 	}
-	for _, address := range []string{out.endpoint.AuthURL, out.endpoint.TokenURL, said.Keys} {
+	needed := []string{out.endpoint.AuthURL, out.endpoint.TokenURL, said.Keys}
+	if p.cfg.UserInfo {
+		needed = append(needed, got.UserInfoEndpoint())
+	}
+	for _, address := range needed {
 		if err := identity.CheckEndpoint(strings.SplitN(address, "?", 2)[0]); err != nil {
 			return nil, fmt.Errorf("an endpoint of the description: %w", err)
 		}

@@ -158,7 +158,7 @@ func (e *Endpoint) callback(c *gin.Context) {
 	failed = false // what follows is about a person whom the provider knows
 	account, _, err := e.deps.Identity.FederatedAccount(c.Request.Context(), who.Issuer, who.Subject)
 	if err != nil {
-		e.refused(c, p, account, err)
+		e.refused(c, p, identity.Principal{Kind: "user", Tenant: p.cfg.Tenant}, err)
 		return
 	}
 	account.Kind, account.Tenant = "user", p.cfg.Tenant

@@ -151,10 +151,12 @@ func TestDescription(t *testing.T) {
 	if f.calls.Load() != 2 {
 		t.Errorf("%d calls", f.calls.Load())
 	}
-	for what, value := range map[string]string{"issuer": "https://elsewhere.example", "token_endpoint": "http://elsewhere.example/token", "jwks_uri": "http://elsewhere.example/keys", "authorization_endpoint": "javascript:alert(1)"} {
+	for what, value := range map[string]string{"issuer": "https://elsewhere.example", "token_endpoint": "http://elsewhere.example/token", "jwks_uri": "http://elsewhere.example/keys", "authorization_endpoint": "javascript:alert(1)", "userinfo_endpoint": "http://elsewhere.example/me"} {
 		before := f.described[what]
 		f.described[what] = value
-		if _, err := newProvider(f.config(), time.Now).describe(t.Context()); !errors.Is(err, errUnavailable) {
+		cfg := f.config()
+		cfg.UserInfo = what == "userinfo_endpoint"
+		if _, err := newProvider(cfg, time.Now).describe(t.Context()); !errors.Is(err, errUnavailable) {
 			t.Errorf("%s %s: %v", what, value, err)
 		}
 		f.described[what] = before
