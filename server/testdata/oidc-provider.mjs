@@ -49,6 +49,12 @@ class Adapter {
   }
 }
 
+// The page that asks whether to sign out, without anything from elsewhere.
+function logoutSource(ctx, form) {
+  ctx.body = `<!doctype html><html lang="en"><head><title>Sign out</title><link rel="icon" href="data:,"></head><body><h1>Sign out</h1>${form}
+    <button type="submit" form="op.logoutForm" name="logout" value="yes">Yes, sign me out</button></body></html>`;
+}
+
 function make(jwks) {
   const provider = new Provider(ISSUER, {
     adapter: Adapter,
@@ -58,7 +64,7 @@ function make(jwks) {
     conformIdTokenClaims: false, // groups in the ID token, as most providers have them
     claims: { openid: ['sub'], profile: ['preferred_username', 'groups', 'amr'], acr: null, auth_time: null, iss: null, sid: null },
     acrValues: ['urn:test:mfa'],
-    features: { devInteractions: { enabled: false }, backchannelLogout: { enabled: true }, rpInitiatedLogout: { enabled: true } },
+    features: { devInteractions: { enabled: false }, backchannelLogout: { enabled: true }, rpInitiatedLogout: { enabled: true, logoutSource } },
     interactions: { url: (ctx, interaction) => `/test/sign-in/${interaction.uid}` },
     findAccount: (ctx, id) => ({ accountId: id, claims: () => ({ sub: id, preferred_username: id, groups: groups.get(id) ?? [] }) }),
     fetch: (url, options) => fetch(url, { ...options, dispatcher: undefined, signal: AbortSignal.timeout(30_000) }), // to this machine, which its own refuses, and a busy one

@@ -191,7 +191,10 @@ class Session {
     const ends = this.ends;
     this.renewal ??= this.exclusive(async () => {
       const reply = await this.askRenewal();
-      if (reply.status === 401) return false;
+      if (reply.status === 401) {
+        await reply.text(); // or the browser holds the connection
+        return false;
+      }
       await this.accept(reply, ends);
       return true;
     }).finally(() => {
