@@ -508,7 +508,9 @@ func (p *oidcProvider) logouts(a, b *installation) {
 	one, token, _ := p.enter(a, "leo", "devs")
 	_, elsewhere, _ := p.enter(a, "leo", "devs") // another browser, another session of the provider's
 	_, other, _ := p.enter(a, "mia", "devs")
-	alive := func(token string) bool { return a.send(http.MethodGet, "/api/v1/me", token, nil).status == http.StatusOK }
+	alive := func(token string) bool {
+		return a.send(http.MethodGet, "/api/v1/me", token, nil).status == http.StatusOK
+	}
 
 	now := time.Now().Unix()
 	good := func() map[string]any {
