@@ -94,6 +94,9 @@ func (i *Identity) SignInFederated(ctx context.Context, f Federated, source stri
 	if err == nil {
 		out, err = i.issue(ctx, row, session, refresh, now)
 	}
+	if err == nil {
+		i.federated.forget(network(source))
+	}
 	if fault.Is(err, fault.CodeInvalidLogin) { // the account changed meanwhile; there is no password that could be wrong
 		err = fault.Wrap(err, fault.CodeSignInRefused)
 	}
@@ -195,15 +198,16 @@ func (i *Identity) once(kind, id string, expires time.Time) assertionRow {
 	return assertionRow{Digest: hex.EncodeToString(sum[:]), ExpiresAt: expires.UnixMicro()}
 }
 
-// BeginFederated counts an attempt to come back from a provider, or returns how long the network has to wait before one. failed says in the end that
-// what came back was none of the provider's: such attempts count as failed sign-ins of the network do.
-func (i *Identity) BeginFederated(source string) (end func(failed bool), wait time.Duration) {
-	attempt, wait := i.throttle.begin("", network(source), i.now())
-	return func(failed bool) {
-		if !failed {
-			attempt.cancel()
-		}
-	}, wait
+// FederatedWait returns how long a network has to wait before what it brings from a provider is looked at. It waits after many failures in a row that
+// needed no provider, see [Identity.FederatedFailed], and for nothing else: neither local sign-ins nor break-glass nor programs wait for them.
+func (i *Identity) FederatedWait(source string) time.Duration {
+	return i.federated.wait("", network(source), i.now())
+}
+
+// FederatedFailed counts what a network has brought in the name of a provider and what takes no account there. A person of a provider who signs in from
+// the network ends the count.
+func (i *Identity) FederatedFailed(source string) {
+	i.federated.failed(network(source), freeFederated, i.now())
 }
 
 func (i *Identity) providerSession(issuer, session string) string {

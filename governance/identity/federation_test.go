@@ -225,33 +225,36 @@ func TestFederatedBinding(t *testing.T) {
 	})
 }
 
-// TestFederatedAttempts: what comes back from a provider and is none of its answers counts for the network, and for no account of others.
+// TestFederatedAttempts: what comes back from a provider and takes none counts for its network and for nothing else: whatever fails there, local
+// sign-in, break-glass and programs do not wait. Somebody who signs in ends the count.
 func TestFederatedAttempts(t *testing.T) {
-	t.Parallel()
-	c := &clock{t: time.Unix(1_800_000_000, 0)}
-	i := &Identity{throttle: newThrottle(), now: c.now}
-	for n := range freePerSource + 2 {
-		end, wait := i.BeginFederated("10.0.0.9")
-		if (wait > 0) != (n >= freePerSource) {
-			t.Fatalf("attempt %d waits %s", n, wait)
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		_, c := withTenant(t, db)
+		i := federated(t, db, c, SecondFactorsOptional, corp())
+		fail := func() {
+			t.Helper()
+			for n := range freeFederated + 2 {
+				if wait := i.FederatedWait("10.0.0.9"); (wait > 0) != (n >= freeFederated) {
+					t.Fatalf("attempt %d waits %s", n, wait)
+				}
+				i.FederatedFailed("10.0.0.9")
+			}
 		}
-		if wait == 0 {
-			end(true)
+		fail()
+		if i.FederatedWait("10.0.0.10") > 0 {
+			t.Error("another network waits")
 		}
-	}
-	if _, wait := i.BeginFederated("10.0.0.10"); wait > 0 {
-		t.Error("another network waits")
-	}
-	if i.LoginWait("ada", "10.0.0.10") > 0 {
-		t.Error("an account waits in another network")
-	}
-	for range 100 {
-		end, wait := i.BeginFederated("10.0.0.11")
-		if wait > 0 {
-			t.Fatal("sign-ins that are right wait")
+		if wait := max(i.LoginWait("ada", "10.0.0.9"), i.throttle.wait("", "10.0.0.9", c.now())); wait > 0 {
+			t.Errorf("local sign-ins wait %s", wait)
 		}
-		end(false)
-	}
+		if _, err := i.Login(t.Context(), "nobody", "a wrong password", "", "10.0.0.9"); !fault.Is(err, fault.CodeInvalidLogin) {
+			t.Errorf("a local sign-in: %v", err)
+		}
+		if _, err := i.SignInFederated(t.Context(), said(c, "1", "devs"), "10.0.0.9"); err != nil {
+			t.Fatal(err)
+		}
+		fail() // from the beginning
+	})
 }
 
 func TestProviderConfiguration(t *testing.T) {

@@ -170,7 +170,8 @@ type Identity struct {
 	sessions *signingKeys
 	log      *slog.Logger
 	now      func() time.Time
-	throttle *throttle
+	throttle  *throttle
+	federated *throttle // of what comes back from providers
 	hashing  chan struct{} // bounds the memory of concurrent password checks
 	nobody   string        // hash compared with when the user does not exist
 
@@ -211,7 +212,7 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 		sessions: &signingKeys{derive: keys.Derive, period: cfg.WithDefaults().SigningPeriod, made: map[int64]signingKey{}},
 		log:      log.With(slog.String("component", "identity")),
 		now:      time.Now,
-		throttle: newThrottle(),
+		throttle: newThrottle(), federated: newThrottle(),
 		hashing:  make(chan struct{}, 4),
 		nobody:   cfg.WithDefaults().PasswordCost.unknownUser(),
 		used:     uses{keys: map[string]lastUse{}},

@@ -41,6 +41,7 @@ func algorithms() []string {
 type refusal struct {
 	reason string
 	cause  error // for the log, without anything of a token
+	alone  bool  // whoever came could bring it about without an account at the provider: it counts for his network
 }
 
 func (r refusal) Error() string {
@@ -51,6 +52,8 @@ func (r refusal) Error() string {
 }
 
 func refuse(reason string) error { return refusal{reason: reason} }
+
+func refuseAlone(reason string) error { return refusal{reason: reason, alone: true} }
 
 // errUnavailable is that the provider cannot be asked now.
 var errUnavailable = errors.New("the identity provider cannot be reached")
@@ -206,7 +209,11 @@ func (p *provider) person(ctx context.Context, d *description, redirect, code st
 	var said *oauth2.RetrieveError
 	switch {
 	case errors.As(err, &said) && said.Response != nil && said.Response.StatusCode < 500:
-		return identity.Federated{}, refusal{"code", fmt.Errorf("status %d", said.Response.StatusCode)} // the body may quote what we sent
+		why := refusal{"code", fmt.Errorf("status %d", said.Response.StatusCode), true} // the body may quote what we sent
+		if said.Response.StatusCode != http.StatusBadRequest || said.ErrorCode == "invalid_client" || said.ErrorCode == "unauthorized_client" {
+			why.reason, why.alone = "client", false // it does not know us, or our secret: RFC 6749, section 5.2
+		}
+		return identity.Federated{}, why
 	case err != nil:
 		return identity.Federated{}, fmt.Errorf("%w: the exchange of the code failed", errUnavailable)
 	}

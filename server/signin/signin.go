@@ -135,27 +135,25 @@ func (e *Endpoint) callback(c *gin.Context) {
 	if !ok {
 		return
 	}
-	end, wait := e.deps.Identity.BeginFederated(c.ClientIP())
-	if wait > 0 {
-		e.back(c, fault.New(fault.CodeLoginThrottled).WithRetryAfter(wait))
-		return
-	}
-	failed := true
-	defer func() { end(failed) }()
 	t, ok := e.transaction(c, p)
 	http.SetCookie(c.Writer, e.cookie("")) // it comes back once
 	if !ok {
 		e.back(c, fault.New(fault.CodeSignInRefused))
 		return
 	}
+	if wait := e.deps.Identity.FederatedWait(c.ClientIP()); wait > 0 {
+		e.back(c, fault.New(fault.CodeLoginThrottled).WithRetryAfter(wait))
+		return
+	}
 	who, err := e.asked(c, p, t)
 	if err != nil {
 		var why refusal
-		failed = errors.As(err, &why)
+		if errors.As(err, &why) && why.alone {
+			e.deps.Identity.FederatedFailed(c.ClientIP())
+		}
 		e.refused(c, p, identity.Principal{Kind: "user", Tenant: p.cfg.Tenant}, err)
 		return
 	}
-	failed = false // what follows is about a person whom the provider knows
 	account, _, err := e.deps.Identity.FederatedAccount(c.Request.Context(), who.Issuer, who.Subject)
 	if err != nil {
 		e.refused(c, p, identity.Principal{Kind: "user", Tenant: p.cfg.Tenant}, err)
@@ -205,7 +203,7 @@ func (e *Endpoint) asked(c *gin.Context, p *provider, t transaction) (identity.F
 		return identity.Federated{}, err
 	}
 	if !fresh {
-		return identity.Federated{}, refuse("replayed")
+		return identity.Federated{}, refuseAlone("replayed")
 	}
 	d, err := p.describe(ctx)
 	if err != nil {
@@ -214,11 +212,11 @@ func (e *Endpoint) asked(c *gin.Context, p *provider, t transaction) (identity.F
 	code, named := c.QueryArray("code"), c.QueryArray("iss")
 	switch {
 	case len(named) > 1 || len(named) == 1 && named[0] != p.cfg.Issuer || len(named) == 0 && d.namesItself: // RFC 9207
-		return identity.Federated{}, refuse("issuer")
+		return identity.Federated{}, refuseAlone("issuer")
 	case c.Query("error") == "access_denied":
-		return identity.Federated{}, refuse("declined")
+		return identity.Federated{}, refuseAlone("declined")
 	case c.Query("error") != "" || len(code) != 1 || code[0] == "":
-		return identity.Federated{}, refuse("provider")
+		return identity.Federated{}, refuseAlone("provider")
 	}
 	return p.person(ctx, d, e.redirectURL(p), code[0], t, e.keys)
 }

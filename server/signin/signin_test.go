@@ -88,6 +88,7 @@ type fake struct {
 	away            atomic.Bool
 	key             *rsa.PrivateKey
 	described       map[string]any
+	token           func(w http.ResponseWriter) // answers the exchange of a code
 }
 
 func newFake(t *testing.T) *fake {
@@ -109,6 +110,10 @@ func newFake(t *testing.T) *fake {
 				"kty": "RSA", "kid": "k", "use": "sig", "alg": "RS256", "n": base64.RawURLEncoding.EncodeToString(key.N.Bytes()),
 				"e": base64.RawURLEncoding.EncodeToString(big.NewInt(int64(key.E)).Bytes()),
 			}}})
+			return
+		}
+		if r.URL.Path == "/token" {
+			f.token(w)
 			return
 		}
 		_ = json.NewEncoder(w).Encode(f.described)
@@ -160,6 +165,36 @@ func TestDescription(t *testing.T) {
 			t.Errorf("%s %s: %v", what, value, err)
 		}
 		f.described[what] = before
+	}
+}
+
+// TestExchanges: what the provider says about us is our fault, and does not count for the network of whoever came; what it says about the code does.
+func TestExchanges(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	p := newProvider(f.config(), time.Now)
+	d, err := p.describe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		status int
+		code   string
+		want   refusal
+	}{
+		{400, "invalid_grant", refusal{reason: "code", alone: true}}, {400, "invalid_client", refusal{reason: "client"}},
+		{400, "unauthorized_client", refusal{reason: "client"}}, {401, "invalid_client", refusal{reason: "client"}}, {403, "", refusal{reason: "client"}},
+	} {
+		f.token = func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(c.status)
+			_ = json.NewEncoder(w).Encode(map[string]string{"error": c.code})
+		}
+		_, err := p.person(t.Context(), d, "https://ai.example.com/", "a code", begin("corp", "", false, time.Now()), keys{[]byte("k")})
+		var why refusal
+		if !errors.As(err, &why) || why.reason != c.want.reason || why.alone != c.want.alone {
+			t.Errorf("%d %s: %+v", c.status, c.code, err)
+		}
 	}
 }
 
