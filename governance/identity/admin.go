@@ -238,7 +238,7 @@ func (i *Identity) ChangeUser(ctx context.Context, by Administrator, tenant, id 
 			return User{}, User{}, err
 		}
 	}
-	if err := i.notFederated(ctx, id); err != nil {
+	if err := i.notFederated(ctx, tenant, id); err != nil {
 		return User{}, User{}, err
 	}
 	return i.changeUser(ctx, by, "change user", tenant, id, false, func(row *userRow) error {
@@ -264,7 +264,7 @@ func (i *Identity) EnableUser(ctx context.Context, by Administrator, tenant, id 
 // ResetPassword replaces the password of somebody else by one that lets him do nothing but change it, ends his sessions, and returns
 // it this once. Errors as of ChangeUser.
 func (i *Identity) ResetPassword(ctx context.Context, by Administrator, tenant, id string) (User, string, error) {
-	if err := i.notFederated(ctx, id); err != nil {
+	if err := i.notFederated(ctx, tenant, id); err != nil {
 		return User{}, "", err
 	}
 	password := randomText(oneTimeSize)
@@ -325,7 +325,7 @@ func (i *Identity) SetPassword(ctx context.Context, tenant, id, password string)
 	if err := checkPassword("password", password, "", tenant); err != nil {
 		return err
 	}
-	if err := i.notFederated(ctx, id); err != nil {
+	if err := i.notFederated(ctx, tenant, id); err != nil {
 		return err
 	}
 	hash := i.cfg.PasswordCost.hash(password)

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,75 +24,72 @@ type Federated struct {
 	AMR             []string
 	ACR             string
 	Session         string    // of the provider's, which its logout names; "" if it said none
-	ProvedAt        time.Time // when the person proved who he is there; zero: the provider did not say
+	ProvedAt        time.Time // when the person proved who he is there
 }
 
 // bindingRow binds an account to a person of a provider. It is written with the account and stays.
 type bindingRow struct {
 	Issuer, Subject, UserID string
 	CreatedAt               int64
-	ConfirmedAt             int64 // the provider has vouched for the roles, to within a day
+	ConfirmedAt             int64  // the provider has vouched for the roles, to within a day
+	Factor                  string // with which it did; "": none
 }
 
 func (bindingRow) TableName() string { return "identity_bindings" }
 
 //nolint:gochecknoglobals // a constant list
-var bindingColumns = []string{"issuer", "subject", "user_id", "created_at", "confirmed_at"}
+var bindingColumns = []string{"issuer", "subject", "user_id", "created_at", "confirmed_at", "factor"}
 
 // confirmEvery is how often a sign-in that changes nothing is written down for all replicas.
 const confirmEvery = 24 * time.Hour
 
 // SignInFederated signs a person in whom a provider vouches for. The first time it makes the account, bound to issuer and subject and to nothing else;
-// at every time the account gets the roles and labels of the groups, and one whose groups give none loses those that it had. Errors:
+// at every time the account gets the roles and labels of the groups, and one whose groups give none loses those that it had. A refused sign-in gives
+// nothing, and confirms nothing, but takes away what the groups do not give. changed says what became of the account, with an error, too. Errors:
 // CodeNoRole; CodeConflictingRole for groups that together would hold two duties; CodeProviderFactor without a second factor that is demanded;
-// CodeAccountDisabled; CodeTenantSuspended, CodeOrganisationSuspended; CodeSignInRefused for a person or a tenant that is not the provider's;
-// CodeIdentityUnavailable; CodeDatabaseUnavailable.
-func (i *Identity) SignInFederated(ctx context.Context, f Federated, source string) (Session, error) {
+// CodeAccountDisabled; CodeTenantSuspended, CodeOrganisationSuspended; CodeSignInRefused for a person or a tenant that is not the provider's, and for
+// what was proved too long ago; CodeIdentityUnavailable; CodeDatabaseUnavailable.
+func (i *Identity) SignInFederated(ctx context.Context, f Federated, source string) (out Session, changed FederatedChange, err error) {
 	p, known := i.providerOf(f.Issuer)
-	if !known || f.Subject == "" || len(f.Subject) > maxSubject {
-		return Session{}, fault.New(fault.CodeSignInRefused)
+	now := i.now()
+	began := f.ProvedAt
+	if began.After(now) { // within the difference of clocks
+		began = now
+	}
+	if !known || f.Subject == "" || len(f.Subject) > maxSubject || f.ProvedAt.IsZero() || !now.Before(began.Add(p.SessionTTL)) {
+		return Session{}, changed, fault.New(fault.CodeSignInRefused)
 	}
 	s, err := i.fresh()
 	if err != nil {
-		return Session{}, err
+		return Session{}, changed, err
 	}
 	if err := s.refusal(p.Tenant, ""); err != nil {
-		return Session{}, err
+		return Session{}, changed, err
 	}
 	roles, labels, refused := p.rights(f.Groups)
 	factor := p.SecondFactor.factor(f.AMR, f.ACR)
-	if refused == nil && factor == "" && (p.SecondFactor.Required || i.demanded(s) && administers(roles)) {
+	if refused == nil && factor == "" && i.wantsFactor(s, p, roles) {
 		refused = fault.New(fault.CodeProviderFactor)
 	}
-	now := i.now()
-	row, err := i.refreshAccount(ctx, p, f, roles, labels, refused != nil, now)
+	before, row, err := i.refreshAccount(ctx, p, f, rights{roles, labels, factor, refused != nil}, now)
+	changed = FederatedChange{Before: before.public(), After: row.public()}
 	switch {
 	case err != nil:
-		return Session{}, err
+		return Session{}, changed, err
 	case refused != nil:
-		return Session{}, refused
+		return Session{}, changed, refused
 	case row.DisabledAt != 0:
-		return Session{}, fault.New(fault.CodeAccountDisabled)
+		return Session{}, changed, fault.New(fault.CodeAccountDisabled)
 	}
 	refresh, sum := i.newRefresh()
-	began := now
-	if !f.ProvedAt.IsZero() && f.ProvedAt.Before(now) {
-		began = f.ProvedAt
-	}
 	session := i.signIn(row, sum, source, now)
-	session.Issuer, session.ProviderSession, session.EndsAt = f.Issuer, i.providerSession(f.Issuer, f.Session), began.Add(p.SessionTTL).UnixMicro()
+	session.Issuer, session.ProviderSession = f.Issuer, i.providerSession(f.Issuer, f.Session)
+	session.ProvedAt, session.EndsAt = began.UnixMicro(), began.Add(p.SessionTTL).UnixMicro()
 	session.ExpiresAt = min(session.ExpiresAt, session.EndsAt)
-	if !f.ProvedAt.IsZero() {
-		session.ProvedAt = began.UnixMicro()
-	}
-	if session.EndsAt <= now.UnixMicro() {
-		return Session{}, fault.New(fault.CodeSignInRefused)
-	}
 	if factor != "" {
 		session.Factor, session.FactorAt = factor, began.UnixMicro()
 	}
 	err = i.store.startSession(ctx, session, row.Epoch, now.Add(-i.cfg.SessionTTL).UnixMicro())
-	var out Session
 	if err == nil {
 		out, err = i.issue(ctx, row, session, refresh, now)
 	}
@@ -100,46 +99,83 @@ func (i *Identity) SignInFederated(ctx context.Context, f Federated, source stri
 	if fault.Is(err, fault.CodeInvalidLogin) { // the account changed meanwhile; there is no password that could be wrong
 		err = fault.Wrap(err, fault.CodeSignInRefused)
 	}
-	return out, err
+	return out, changed, err
 }
 
-// refreshAccount makes the account of a person, unless he is refused, or gives it what his groups say now. Of a refused person it takes what he had
-// away, unless only a second factor is missing: then the account keeps what its groups give and waits.
-func (i *Identity) refreshAccount(ctx context.Context, p Provider, f Federated, roles, labels []string, refused bool, now time.Time) (row userRow, err error) {
+// FederatedChange is what a sign-in at a provider has made of an account. Without a Before.ID it has made the account, without an After.ID there is none.
+type FederatedChange struct{ Before, After User }
+
+// rights are what groups give at a sign-in, and with which second factor; a refused one only takes away.
+type rights struct {
+	roles, labels []string
+	factor        string
+	refused       bool
+}
+
+// wantsFactor reports whether somebody with these roles has to show a second factor at his provider.
+func (i *Identity) wantsFactor(s *accounts, p Provider, roles []string) bool {
+	return p.SecondFactor.Required || i.demanded(s) && administers(roles)
+}
+
+// refreshAccount makes the account of a person, unless he is refused, or gives it what his groups say now.
+func (i *Identity) refreshAccount(ctx context.Context, p Provider, f Federated, gets rights, now time.Time) (before, after userRow, err error) {
 	by := "oidc:" + p.Name
 	bound, found, err := i.store.binding(ctx, f.Issuer, f.Subject)
-	if err != nil || !found && refused {
-		return userRow{}, err
+	if err != nil || !found && gets.refused {
+		return before, after, err
 	}
 	if found {
-		if row, err = i.store.user(ctx, p.Tenant, bound.UserID); fault.Is(err, fault.CodeNotFound) {
-			return userRow{}, fault.Wrap(errors.New("the account is of another tenant than the provider is for"), fault.CodeSignInRefused)
+		if before, err = i.store.user(ctx, p.Tenant, bound.UserID); fault.Is(err, fault.CodeNotFound) {
+			err = fault.Wrap(errors.New("the account is of another tenant than the provider is for"), fault.CodeSignInRefused)
 		}
-		same := row.Roles == pack(roles) && row.Labels == pack(labels) && now.UnixMicro()-bound.ConfirmedAt < confirmEvery.Microseconds()
-		if err != nil || same {
-			return row, err
+		if err != nil || gets.written(before, bound, now) {
+			return before, before, err
 		}
 		defer i.reload(ctx)
-		return i.store.refreshFederated(ctx, by, bound, pack(roles), pack(labels), now.UnixMicro())
+		return i.store.refreshFederated(ctx, by, bound, gets, now)
 	}
-	row = userRow{
-		ID: uuid.Must(uuid.NewV7()).String(), Tenant: p.Tenant, Name: p.accountName(f.Name, f.Subject, false), PasswordHash: i.nobody, // which no password has
-		Roles: pack(roles), Labels: pack(labels), Epoch: 1, CreatedAt: now.UnixMicro(), CreatedBy: by, PasswordSetAt: now.UnixMicro(),
+	row := userRow{
+		ID: uuid.Must(uuid.NewV7()).String(), Tenant: p.Tenant, PasswordHash: i.nobody, // which no password has
+		Roles: pack(gets.roles), Labels: pack(gets.labels), Epoch: 1, CreatedAt: now.UnixMicro(), CreatedBy: by, PasswordSetAt: now.UnixMicro(),
 	}
-	bound = bindingRow{Issuer: f.Issuer, Subject: f.Subject, UserID: row.ID, CreatedAt: row.CreatedAt, ConfirmedAt: row.CreatedAt}
+	bound = bindingRow{Issuer: f.Issuer, Subject: f.Subject, UserID: row.ID, CreatedAt: row.CreatedAt, ConfirmedAt: row.CreatedAt, Factor: gets.factor}
 	defer i.reload(ctx)
-	err = i.store.createFederated(ctx, row, bound)
-	if fault.Is(err, fault.CodeExists) {
-		row.Name = p.accountName(f.Name, f.Subject, true)
-		err = i.store.createFederated(ctx, row, bound)
+	for _, suffix := range []string{"", "~" + strings.ToLower(randomText(12))} { // which nobody can take before
+		row.Name = p.accountName(f.Name, f.Subject) + suffix
+		if err = i.store.createFederated(ctx, row, bound); !fault.Is(err, fault.CodeExists) {
+			break
+		}
 	}
 	switch {
 	case errors.Is(err, errBound): // another replica was faster
-		return i.refreshAccount(ctx, p, f, roles, labels, refused, now)
+		return i.refreshAccount(ctx, p, f, gets, now)
 	case fault.Is(err, fault.CodeNotFound), fault.Is(err, fault.CodeConflict):
-		return userRow{}, fault.Wrap(fmt.Errorf("the tenant of the provider: %w", err), fault.CodeSignInRefused)
+		err = fault.Wrap(fmt.Errorf("the tenant of the provider: %w", err), fault.CodeSignInRefused)
 	}
-	return row, err
+	if err != nil {
+		return before, after, err
+	}
+	return before, row, nil
+}
+
+// of returns the roles and labels that an account has after a sign-in.
+func (r rights) of(row userRow) (roles, labels string, err error) {
+	if !r.refused {
+		return pack(r.roles), pack(r.labels), nil
+	}
+	had, err1 := unpack(row.Roles)
+	seen, err2 := unpack(row.Labels)
+	both := func(a, b []string) string {
+		return pack(slices.DeleteFunc(a, func(s string) bool { return !slices.Contains(b, s) }))
+	}
+	return both(had, r.roles), both(seen, r.labels), errors.Join(err1, err2)
+}
+
+// written reports whether a sign-in changes nothing that is worth a write.
+func (r rights) written(row userRow, bound bindingRow, now time.Time) bool {
+	roles, labels, err := r.of(row)
+	return err == nil && row.Roles == roles && row.Labels == labels &&
+		(r.refused || bound.Factor == r.factor && now.UnixMicro()-bound.ConfirmedAt < confirmEvery.Microseconds())
 }
 
 // errBound is that a person has an account already.
@@ -218,33 +254,38 @@ func (i *Identity) providerSession(issuer, session string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// mayFederated refuses a sign-in of an account whose provider is not configured here any more, and one of an administrator without the second factor
-// that is demanded by now. The error is for the log.
+// mayFederated refuses a sign-in of an account whose provider is not configured here any more or is for another tenant, and one without the second
+// factor that is demanded by now. The error is for the log.
 func (i *Identity) mayFederated(s *accounts, u userEntry, factor string) error {
 	if u.issuer == "" {
 		return nil
 	}
-	if _, known := i.providerOf(u.issuer); !known {
+	p, known := i.providerOf(u.issuer)
+	switch {
+	case !known:
 		return errors.New("the provider of the account is not configured")
-	}
-	if factor == "" && i.demanded(s) && administers(u.principal.Roles) {
-		return errors.New("sign-in without the second factor that administrators need")
+	case p.Tenant != u.principal.Tenant:
+		return errors.New("the provider of the account is for another tenant")
+	case factor == "" && i.wantsFactor(s, p, u.principal.Roles):
+		return errors.New("sign-in without the second factor that is demanded")
 	}
 	return nil
 }
 
-// confirmed reports whether the provider of an account has vouched for its roles a short enough time ago for its keys to work. A local account's are.
-func (i *Identity) confirmed(u userEntry) bool {
-	if u.issuer == "" {
-		return true
+// confirmed refuses what works without a sign-in, such as the keys of a person, where his provider has not vouched for his roles a short enough time
+// ago, or has without the second factor that a sign-in needs. A local account's are its own. The error is for the log.
+func (i *Identity) confirmed(s *accounts, u userEntry) error {
+	err := i.mayFederated(s, u, u.confirmedWith)
+	if p, known := i.providerOf(u.issuer); known && !i.now().Before(time.UnixMicro(u.confirmedAt).Add(p.ConfirmedFor)) {
+		err = errors.New("the provider has not vouched for the person for too long")
 	}
-	p, known := i.providerOf(u.issuer)
-	return known && i.now().Before(time.UnixMicro(u.confirmedAt).Add(p.ConfirmedFor))
+	return err
 }
 
-// notFederated refuses what an account does not have whose person signs in at a provider: a password, a factor and roles of its own.
-func (i *Identity) notFederated(ctx context.Context, user string) error {
-	bound, err := i.store.isBound(ctx, user)
+// notFederated refuses what an account of the tenant does not have whose person signs in at a provider: a password, a factor and roles of its own. A
+// binding stays, so it needs no transaction with what follows.
+func (i *Identity) notFederated(ctx context.Context, tenant, user string) error {
+	bound, err := i.store.isBound(ctx, tenant, user)
 	if err == nil && bound {
 		err = fault.New(fault.CodeConflict, fault.Say("identity.federated"))
 	}
@@ -256,8 +297,9 @@ func (s store) binding(ctx context.Context, issuer, subject string) (bindingRow,
 	return row, found, database.Unavailable("find the account of a provider's person", err)
 }
 
-func (s store) isBound(ctx context.Context, user string) (bool, error) {
-	_, found, err := one[bindingRow](s.db.WithContext(ctx).Where("user_id = ?", user), bindingColumns)
+func (s store) isBound(ctx context.Context, tenant, user string) (bool, error) {
+	of := "user_id = ? AND user_id IN (SELECT id FROM identity_users WHERE tenant = ?)"
+	_, found, err := one[bindingRow](s.db.WithContext(ctx).Where(of, user, tenant), bindingColumns)
 	return found, database.Unavailable("find the provider of an account", err)
 }
 
@@ -289,7 +331,8 @@ func (s store) createFederated(ctx context.Context, row userRow, bound bindingRo
 
 // refreshFederated gives a bound account its roles and labels. Unlike a change by hand it also takes the last duty of its kind away: what the provider
 // says holds, and break-glass is there for who is left without. Without roles the sign-ins end.
-func (s store) refreshFederated(ctx context.Context, by string, bound bindingRow, roles, labels string, now int64) (after userRow, err error) {
+func (s store) refreshFederated(ctx context.Context, by string, bound bindingRow, gets rights, at time.Time) (before, after userRow, err error) {
+	now := at.UnixMicro()
 	err = s.change(ctx, "refresh roles", func(tx *gorm.DB) error {
 		row, found, err := one[userRow](tx.Where("id = ?", bound.UserID), userColumns)
 		if err != nil {
@@ -298,12 +341,16 @@ func (s store) refreshFederated(ctx context.Context, by string, bound bindingRow
 		if !found {
 			return fault.New(fault.CodeSignInRefused)
 		}
-		after = row
-		if err := tx.Exec("UPDATE identity_bindings SET confirmed_at = ? WHERE issuer = ? AND subject = ?", now, bound.Issuer, bound.Subject).Error; err != nil {
-			return err
+		before, after = row, row
+		if !gets.refused {
+			err = tx.Exec("UPDATE identity_bindings SET confirmed_at = ?, factor = ? WHERE issuer = ? AND subject = ?", now, gets.factor, bound.Issuer, bound.Subject).Error
+			if err != nil {
+				return err
+			}
 		}
-		if row.Roles == roles && row.Labels == labels {
-			return nil
+		roles, labels, err := gets.of(row)
+		if err != nil || row.Roles == roles && row.Labels == labels {
+			return err
 		}
 		after.Roles, after.Labels, after.Epoch = roles, labels, row.Epoch+1
 		if err := tx.Exec("UPDATE identity_users SET roles = ?, labels = ?, epoch = ? WHERE id = ?", roles, labels, after.Epoch, row.ID).Error; err != nil {
@@ -317,7 +364,7 @@ func (s store) refreshFederated(ctx context.Context, by string, bound bindingRow
 		}
 		return endSessions(tx, row.ID, now)
 	})
-	return after, err
+	return before, after, err
 }
 
 func (s store) endFederated(ctx context.Context, issuer, subject, session string, once assertionRow, now int64) (ended int, err error) {

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"strings"
@@ -43,13 +44,18 @@ func said(c *clock, subject string, groups ...string) Federated {
 	return Federated{Issuer: corpIssuer, Subject: subject, Name: "Name-" + subject, Groups: groups, ProvedAt: c.now().Add(-time.Minute), AMR: []string{"pwd"}}
 }
 
+func enter(i *Identity, ctx context.Context, f Federated, source string) (Session, error) {
+	s, _, err := i.SignInFederated(ctx, f, source)
+	return s, err
+}
+
 // TestFederatedSessions: a sign-in by a provider is as fresh as the provider's, ends when it is too old for it, and neither renewals nor passwords nor
 // another configuration carry it further.
 func TestFederatedSessions(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		_, c := withTenant(t, db)
 		i := federated(t, db, c, SecondFactorsOptional, corp())
-		s, err := i.SignInFederated(t.Context(), said(c, "1", "devs"), "10.0.0.1")
+		s, err := enter(i, t.Context(), said(c, "1", "devs"), "10.0.0.1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,8 +64,8 @@ func TestFederatedSessions(t *testing.T) {
 		}
 		silent := said(c, "1", "devs")
 		silent.ProvedAt = time.Time{}
-		if q, err := i.SignInFederated(t.Context(), silent, ""); err != nil || !q.Principal.ProvedAt().IsZero() {
-			t.Errorf("whoever the provider has not asked has proved himself at %v (%v)", q.Principal.ProvedAt(), err)
+		if _, err := enter(i, t.Context(), silent, ""); !fault.Is(err, fault.CodeSignInRefused) {
+			t.Errorf("the provider does not say when the person proved himself: %v", err)
 		}
 		c.advance(2 * time.Hour) // longer than a password may be old
 		poll(t, i)
@@ -89,7 +95,7 @@ func TestFederatedSessions(t *testing.T) {
 		poll(t, i)
 		old := said(c, "1", "devs")
 		old.ProvedAt = c.now().Add(-12 * time.Hour)
-		if _, err := i.SignInFederated(t.Context(), old, ""); !fault.Is(err, fault.CodeSignInRefused) {
+		if _, err := enter(i, t.Context(), old, ""); !fault.Is(err, fault.CodeSignInRefused) {
 			t.Errorf("proved too long ago: %v", err)
 		}
 	})
@@ -103,24 +109,24 @@ func TestFederatedFactor(t *testing.T) {
 		lax, strict := federated(t, db, c, SecondFactorsOptional, corp()), federated(t, db, c, SecondFactorsAdministrators, corp())
 		weak, strong := said(c, "a", "auditors"), said(c, "a", "auditors")
 		strong.AMR = []string{"pwd", "mfa"}
-		before, err := lax.SignInFederated(t.Context(), weak, "")
+		before, err := enter(lax, t.Context(), weak, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		poll(t, strict)
-		if _, err := strict.SignInFederated(t.Context(), weak, ""); !fault.Is(err, fault.CodeProviderFactor) {
+		if _, err := enter(strict, t.Context(), weak, ""); !fault.Is(err, fault.CodeProviderFactor) {
 			t.Errorf("an administrator without a factor: %v", err)
 		}
-		if _, err := strict.SignInFederated(t.Context(), said(c, "new", "auditors"), ""); !fault.Is(err, fault.CodeProviderFactor) {
+		if _, err := enter(strict, t.Context(), said(c, "new", "auditors"), ""); !fault.Is(err, fault.CodeProviderFactor) {
 			t.Errorf("a new one: %v", err)
 		}
 		if _, found, _ := strict.FederatedAccount(t.Context(), corpIssuer, "new"); found {
 			t.Error("whoever is refused has an account")
 		}
-		if s, err := strict.SignInFederated(t.Context(), strong, ""); err != nil || s.Principal.Factor != "provider" || s.Principal.MustEnrol {
+		if s, err := enter(strict, t.Context(), strong, ""); err != nil || s.Principal.Factor != "provider" || s.Principal.MustEnrol {
 			t.Errorf("%+v %v", s.Principal, err)
 		}
-		if _, err := strict.SignInFederated(t.Context(), said(c, "d", "devs"), ""); err != nil {
+		if _, err := enter(strict, t.Context(), said(c, "d", "devs"), ""); err != nil {
 			t.Errorf("a developer: %v", err)
 		}
 		strict.demand(t.Context())
@@ -133,7 +139,7 @@ func TestFederatedFactor(t *testing.T) {
 		}
 		all := corp()
 		all.SecondFactor.Required = true
-		if _, err := federated(t, db, c, SecondFactorsOptional, all).SignInFederated(t.Context(), said(c, "d", "devs"), ""); !fault.Is(err, fault.CodeProviderFactor) {
+		if _, err := enter(federated(t, db, c, SecondFactorsOptional, all), t.Context(), said(c, "d", "devs"), ""); !fault.Is(err, fault.CodeProviderFactor) {
 			t.Errorf("a developer where everybody needs one: %v", err)
 		}
 	})
@@ -144,7 +150,7 @@ func TestFederatedKeys(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		_, c := withTenant(t, db)
 		i := federated(t, db, c, SecondFactorsOptional, corp())
-		s, err := i.SignInFederated(t.Context(), said(c, "1", "devs"), "")
+		s, err := enter(i, t.Context(), said(c, "1", "devs"), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,14 +172,97 @@ func TestFederatedKeys(t *testing.T) {
 		try("")
 		c.advance(time.Minute)
 		try(fault.CodeSuspendedKey)
-		if _, err := i.SignInFederated(t.Context(), said(c, "1", "devs"), ""); err != nil {
+		if _, err := enter(i, t.Context(), said(c, "1", "devs"), ""); err != nil {
 			t.Fatal(err)
 		}
 		try("")
-		if _, err := i.SignInFederated(t.Context(), said(c, "1"), ""); !fault.Is(err, fault.CodeNoRole) {
+		if _, err := enter(i, t.Context(), said(c, "1"), ""); !fault.Is(err, fault.CodeNoRole) {
 			t.Fatal(err)
 		}
 		try(fault.CodeSuspendedKey)
+	})
+}
+
+// TestFederatedDemands: what is demanded of the people of a provider holds for what they have already, sign-ins, keys and what they have left to be
+// asked, and so does that there is no such provider, or that it is another tenant's.
+func TestFederatedDemands(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		base, c := withTenant(t, db)
+		if err := base.CreateTenant(t.Context(), Tenant{ID: "other", Name: "Other"}); err != nil {
+			t.Fatal(err)
+		}
+		i := federated(t, db, c, SecondFactorsOptional, corp())
+		s, err := enter(i, t.Context(), said(c, "1", "devs", "auditors"), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, secret, err := i.CreateKey(t.Context(), NewKey{Tenant: "acme", Name: "own", Owner: s.Principal.ID, CreatedBy: s.Principal.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		works := func(what string, i *Identity, sessions, keys bool) {
+			t.Helper()
+			poll(t, i)
+			if _, err := i.Authenticate(t.Context(), AdminPlane, s.Access, ""); (err == nil) != sessions {
+				t.Errorf("%s: the session: %v", what, err)
+			}
+			if _, err := i.Authenticate(t.Context(), DataPlane, secret, ""); (err == nil) != keys {
+				t.Errorf("%s: the key: %v", what, err)
+			}
+			if _, err := i.Act(t.Context(), ActingFor(s.Principal), ""); (err == nil) != keys {
+				t.Errorf("%s: what was left to be asked: %v", what, err)
+			}
+		}
+		required, moved := corp(), corp()
+		required.SecondFactor.Required, moved.Tenant = true, "other"
+		works("as it was", i, true, true)
+		works("no provider", federated(t, db, c, SecondFactorsOptional), false, false)
+		works("another tenant", federated(t, db, c, SecondFactorsOptional, moved), false, false)
+		works("a factor for everybody", federated(t, db, c, SecondFactorsOptional, required), false, false)
+		works("a factor for administrators", federated(t, db, c, SecondFactorsAdministrators, corp()), false, false)
+		strong := said(c, "1", "devs", "auditors")
+		strong.AMR = []string{"mfa"}
+		if s, err = enter(i, t.Context(), strong, ""); err != nil {
+			t.Fatal(err)
+		}
+		works("with the factor", federated(t, db, c, SecondFactorsAdministrators, required), true, true)
+		c.advance(30 * 24 * time.Hour)
+		works("not confirmed", i, false, false)
+	})
+}
+
+// TestFederatedRefusalOnlyTakes: a sign-in that is refused for want of the second factor gives no role and no time, and takes what the groups do not
+// give.
+func TestFederatedRefusalOnlyTakes(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		_, c := withTenant(t, db)
+		all := corp()
+		all.SecondFactor.Required = true
+		i := federated(t, db, c, SecondFactorsOptional, all)
+		strong := said(c, "1", "devs", "auditors")
+		strong.AMR = []string{"mfa"}
+		s, changed, err := i.SignInFederated(t.Context(), strong, "")
+		if err != nil || changed.Before.ID != "" || changed.After.ID != s.Principal.ID || len(changed.After.Roles) != 2 {
+			t.Fatalf("%+v %v", changed, err)
+		}
+		c.advance(30*24*time.Hour - time.Minute)
+		if err := i.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, changed, err = i.SignInFederated(t.Context(), said(c, "1", "devs", "guards"), "")
+		if !fault.Is(err, fault.CodeProviderFactor) || !slices.Equal(changed.Before.Roles, []string{RoleAuditor, RoleDeveloper}) || !slices.Equal(changed.After.Roles, []string{RoleDeveloper}) {
+			t.Errorf("%+v %v", changed, err)
+		}
+		if p, err := i.Act(t.Context(), ActingFor(s.Principal), ""); err != nil || !slices.Equal(p.Roles, []string{RoleDeveloper}) || !slices.Equal(p.Labels, []string{"internal"}) {
+			t.Errorf("%+v %v", p, err)
+		}
+		c.advance(time.Minute)
+		if err := i.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := i.Act(t.Context(), ActingFor(s.Principal), ""); !fault.Is(err, fault.CodeInvalidSession) {
+			t.Errorf("a refused sign-in has confirmed the account: %v", err)
+		}
 	})
 }
 
@@ -188,7 +277,7 @@ func TestFederatedBinding(t *testing.T) {
 		for n, at := range []*Identity{i, j} {
 			both.Go(func() {
 				var err error
-				if got[n], err = at.SignInFederated(t.Context(), said(c, "twin", "devs"), ""); err != nil {
+				if got[n], err = enter(at, t.Context(), said(c, "twin", "devs"), ""); err != nil {
 					t.Error(err)
 				}
 			})
@@ -199,27 +288,47 @@ func TestFederatedBinding(t *testing.T) {
 		}
 		same := said(c, "other", "devs")
 		same.Name = "name-TWIN"
-		s, err := i.SignInFederated(t.Context(), same, "")
+		s, err := enter(i, t.Context(), same, "")
 		if err != nil || s.Principal.ID == got[0].Principal.ID || !strings.HasPrefix(s.Principal.Name, "corp:name-twin~") {
 			t.Errorf("somebody of the same name is %+v (%v)", s.Principal, err)
+		}
+		third := said(c, "third", "devs")
+		third.Name = "name-twin~" + corp().SubjectDigest("fourth")
+		if _, err := enter(i, t.Context(), third, ""); err != nil {
+			t.Fatal(err)
+		}
+		taken := said(c, "taker", "devs")
+		taken.Name = corp().SubjectDigest("nameless")
+		if _, err := enter(i, t.Context(), taken, ""); err != nil {
+			t.Fatal(err)
+		}
+		for subject, name := range map[string]string{"fourth": "name-twin", "nameless": "\x00"} { // names that are taken keep nobody out
+			f := said(c, subject, "devs")
+			f.Name = name
+			if _, err := enter(i, t.Context(), f, ""); err != nil {
+				t.Errorf("%q: %v", name, err)
+			}
 		}
 		if err := base.CreateTenant(t.Context(), Tenant{ID: "other", Name: "Other"}); err != nil {
 			t.Fatal(err)
 		}
+		if _, _, err := i.ChangeUser(t.Context(), Administrator{ID: "x"}, "other", got[0].Principal.ID, UserChange{}); !fault.Is(err, fault.CodeNotFound) {
+			t.Errorf("an account of another tenant: %v", err)
+		}
 		moved, second := corp(), corp()
 		moved.Tenant = "other"
-		if _, err := federated(t, db, c, SecondFactorsOptional, moved).SignInFederated(t.Context(), said(c, "twin", "devs"), ""); !fault.Is(err, fault.CodeSignInRefused) {
+		if _, err := enter(federated(t, db, c, SecondFactorsOptional, moved), t.Context(), said(c, "twin", "devs"), ""); !fault.Is(err, fault.CodeSignInRefused) {
 			t.Errorf("in a provider that is now for another tenant: %v", err)
 		}
 		second.Issuer, second.Name = "https://second.example.com", "second"
 		two := federated(t, db, c, SecondFactorsOptional, corp(), second)
 		f := said(c, "twin", "devs")
 		f.Issuer = second.Issuer
-		if s, err := two.SignInFederated(t.Context(), f, ""); err != nil || s.Principal.ID == got[0].Principal.ID {
+		if s, err := enter(two, t.Context(), f, ""); err != nil || s.Principal.ID == got[0].Principal.ID {
 			t.Errorf("the same subject of another issuer: %+v %v", s.Principal, err)
 		}
 		f.Issuer = "https://unknown.example.com"
-		if _, err := two.SignInFederated(t.Context(), f, ""); !fault.Is(err, fault.CodeSignInRefused) {
+		if _, err := enter(two, t.Context(), f, ""); !fault.Is(err, fault.CodeSignInRefused) {
 			t.Errorf("an unknown issuer: %v", err)
 		}
 	})
@@ -250,7 +359,7 @@ func TestFederatedAttempts(t *testing.T) {
 		if _, err := i.Login(t.Context(), "nobody", "a wrong password", "", "10.0.0.9"); !fault.Is(err, fault.CodeInvalidLogin) {
 			t.Errorf("a local sign-in: %v", err)
 		}
-		if _, err := i.SignInFederated(t.Context(), said(c, "1", "devs"), "10.0.0.9"); err != nil {
+		if _, err := enter(i, t.Context(), said(c, "1", "devs"), "10.0.0.9"); err != nil {
 			t.Fatal(err)
 		}
 		fail() // from the beginning

@@ -260,6 +260,8 @@ type userEntry struct {
 
 	issuer      string // of the provider that the person signs in at; "": the account is local
 	confirmedAt int64  // see bindingRow
+
+	confirmedWith string
 }
 
 // proof is what a person who has left something to be asked is known by.
@@ -351,7 +353,7 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 		}
 		s.users[row.ID] = userEntry{
 			principal: p, epoch: row.Epoch, disabled: row.DisabledAt != 0, passwordSet: cmp.Or(row.PasswordSetAt, row.CreatedAt),
-			factor: factors[row.ID], issuer: bindings[row.ID].Issuer, confirmedAt: bindings[row.ID].ConfirmedAt,
+			factor: factors[row.ID], issuer: bindings[row.ID].Issuer, confirmedAt: bindings[row.ID].ConfirmedAt, confirmedWith: bindings[row.ID].Factor,
 		}
 	}
 	for _, row := range all.keys {
@@ -533,7 +535,7 @@ func (i *Identity) openKey(s *accounts, entry keyEntry, source string) (keyEntry
 	if err := s.refusal(entry.principal.Tenant, entry.principal.Project); err != nil {
 		return entry, err
 	}
-	if owner, own := s.users[entry.principal.Owner]; entry.suspended || own && (i.mustEnrol(s, owner) || !i.confirmed(owner)) {
+	if owner, own := s.users[entry.principal.Owner]; entry.suspended || own && (i.mustEnrol(s, owner) || i.confirmed(s, owner) != nil) {
 		return keyEntry{}, fault.New(fault.CodeSuspendedKey)
 	}
 	i.used.note(entry.principal.ID, entry.former, from, now)
@@ -559,7 +561,7 @@ func (i *Identity) authenticateReader(s *accounts, credential, source string) (P
 func (i *Identity) readingRoles(s *accounts, k keyEntry) []string {
 	maker, ok := s.users[k.maker]
 	switch {
-	case !ok || maker.disabled || maker.principal.MustChange || i.mustEnrol(s, maker) || !i.confirmed(maker) || s.refusal(maker.principal.Tenant, "") != nil:
+	case !ok || maker.disabled || maker.principal.MustChange || i.mustEnrol(s, maker) || i.confirmed(s, maker) != nil || s.refusal(maker.principal.Tenant, "") != nil:
 		return nil
 	case maker.principal.Tenant == k.principal.Tenant:
 		return maker.principal.Roles

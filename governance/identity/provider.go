@@ -192,17 +192,18 @@ func (f ProviderFactor) factor(amr []string, acr string) string {
 	return ""
 }
 
-// accountName returns what the account of a new person is called: after the provider and the name there, so that it is no local account's. again asks
-// for another one, where somebody else of the provider's had the name before.
-func (p Provider) accountName(name, subject string, again bool) string {
-	sum := sha256.Sum256([]byte(p.Issuer + "\x00" + subject))
-	short := hex.EncodeToString(sum[:6])
-	name = canonicalName(name)
-	if CheckText("name", name) != nil || len(name) > 96 {
-		return p.Name + ":" + short
-	}
-	if again {
-		name += "~" + short
+// accountName returns what the account of a new person is called, unless the name is taken: after the provider and the name there, so that it is no local
+// account's.
+func (p Provider) accountName(name, subject string) string {
+	if name = canonicalName(name); CheckText("name", name) != nil || len(name) > 96 {
+		name = p.SubjectDigest(subject)
 	}
 	return p.Name + ":" + name
+}
+
+// SubjectDigest returns what a person of the provider is known by in records where he has no account: the start of the SHA-256 of the issuer, a zero
+// byte and the subject.
+func (p Provider) SubjectDigest(subject string) string {
+	sum := sha256.Sum256([]byte(p.Issuer + "\x00" + subject))
+	return hex.EncodeToString(sum[:6])
 }

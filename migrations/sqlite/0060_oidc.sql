@@ -6,6 +6,7 @@ CREATE TABLE identity_bindings (
     user_id      TEXT   NOT NULL UNIQUE,
     created_at   BIGINT NOT NULL, -- UTC unix µs
     confirmed_at BIGINT NOT NULL, -- the provider has vouched for the roles, to within a day
+    factor       TEXT   NOT NULL, -- the second factor with which it did; '': none
     PRIMARY KEY (issuer, subject)
 );
 -- The provider that has vouched for a sign-in ('': a password has), a keyed digest of its session there, when the person proved there who he is

@@ -27,6 +27,7 @@ const Prefix = "/oidc/"
 
 const (
 	maxBody       = maxToken + 1<<10
+	maxDetail     = 256              // bytes of a text in a record
 	auditDeadline = 10 * time.Second // bounds an append after the client may have gone
 	keyRequestID  = "request_id"     // set by the edge
 )
@@ -154,20 +155,26 @@ func (e *Endpoint) callback(c *gin.Context) {
 		e.refused(c, p, identity.Principal{Kind: "user", Tenant: p.cfg.Tenant}, err)
 		return
 	}
-	account, _, err := e.deps.Identity.FederatedAccount(c.Request.Context(), who.Issuer, who.Subject)
+	account, found, err := e.deps.Identity.FederatedAccount(c.Request.Context(), who.Issuer, who.Subject)
 	if err != nil {
 		e.refused(c, p, identity.Principal{Kind: "user", Tenant: p.cfg.Tenant}, err)
 		return
 	}
 	account.Kind, account.Tenant = "user", p.cfg.Tenant
 	detail := map[string]string{"provider": p.cfg.Name}
+	if !found {
+		detail["subject"] = p.cfg.SubjectDigest(who.Subject) // by which whoever is refused can be found
+	}
 	if err := e.record(c, actSignIn, account, audit.StageAdmitted, detail, nil); err != nil {
 		e.back(c, e.public(c, err))
 		return
 	}
-	session, err := e.deps.Identity.SignInFederated(c.Request.Context(), who, c.ClientIP())
+	session, changed, err := e.deps.Identity.SignInFederated(c.Request.Context(), who, c.ClientIP())
+	noteChange(detail, changed)
+	if changed.After.ID != "" {
+		account.ID, account.Name = changed.After.ID, changed.After.Name
+	}
 	if err == nil {
-		account = session.Principal
 		if kind := session.Principal.Factor; kind != "" {
 			detail["second_factor"] = kind
 		}
@@ -182,6 +189,21 @@ func (e *Endpoint) callback(c *gin.Context) {
 	}
 	e.deps.Begin(c, session.Refresh)
 	c.Redirect(http.StatusSeeOther, ownPath(e.home(), t.Return))
+}
+
+// noteChange adds to the detail of a record what a sign-in has made of an account.
+func noteChange(detail map[string]string, c identity.FederatedChange) {
+	if c.Before.ID == "" && c.After.ID != "" {
+		detail["created"] = "true"
+	}
+	short := func(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxDetail)], "\uFFFD") }
+	note := func(what string, before, after []string) {
+		if was, is := strings.Join(before, ","), strings.Join(after, ","); was != is {
+			detail[what], detail["former_"+what] = short(is), short(was)
+		}
+	}
+	note("roles", c.Before.Roles, c.After.Roles)
+	note("labels", c.Before.Labels, c.After.Labels)
 }
 
 // transaction returns the sign-in that this browser has begun at this provider, if the answer is to it.
