@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/testnode"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 	"github.com/sluice-project/sluice/server/adminapi"
@@ -372,6 +373,13 @@ func (p *oidcProvider) rolesFollowGroups(in *installation) {
 	if !slices.Equal(guard.Roles, []string{"security_admin"}) || guard.SecondFactor.ShownAt == nil {
 		t.Errorf("a guard who has shown a factor at the provider is %+v", guard)
 	}
+	stranger := identity.Provider{Issuer: p.issuer}.SubjectDigest("stranger")
+	eventually(t, "records of what became of accounts", func() bool {
+		raw := string(in.admin(http.MethodGet, "/audit/records?limit=200&action=admin.federatedSignIn&stage=outcome", nil, nil).body)
+		return !slices.ContainsFunc([]string{
+			`"created":"true"`, `"former_roles":"developer"`, `"former_roles":"auditor"`, `"roles":"security_admin"`, `"former_labels":"internal"`, `"subject":"` + stranger + `"`,
+		}, func(want string) bool { return !strings.Contains(raw, want) })
+	})
 	in.admin(http.MethodPost, "/users/"+guard.Id+"/disable", nil, new(any))
 	if r := newAgent(t, in).signIn(); !strings.Contains(string(r.body), `"account_disabled"`) {
 		t.Errorf("a disabled account: %d %s", r.status, r.body)
@@ -423,7 +431,7 @@ func (p *oidcProvider) wrongAnswers(in *installation) {
 		"expired":          {"exp": now - 31, "iat": now - 60},
 		"too_old":          {"iat": now - 3600},
 		"not_yet_valid":    {"nbf": now + 300},
-		"auth_time":        {"auth_time": now - 24*3600},
+		"auth_time":        {"auth_time": 0},
 		"access_token":     {"at_hash": "AAAAAAAAAAAAAAAAAAAAAA"},
 		"signature":        {"broken": true},
 	} {

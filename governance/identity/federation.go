@@ -211,16 +211,29 @@ type FederatedLogout struct {
 }
 
 // EndFederated ends the sign-ins that a provider names: those of its session, and those of the person that belong to no session; without a session all
-// that the person has from this provider. They end at once here, within two polls elsewhere. It returns how many. Errors: CodeConflict for a message
-// that was obeyed before; CodeDatabaseUnavailable.
-func (i *Identity) EndFederated(ctx context.Context, l FederatedLogout) (ended int, err error) {
+// that the person has from this provider. They end at once here, within two polls elsewhere. It returns how many, and whose they were. Errors:
+// CodeConflict for a message that was obeyed before; CodeDatabaseUnavailable.
+func (i *Identity) EndFederated(ctx context.Context, l FederatedLogout) (ended int, users []string, err error) {
 	defer i.reload(ctx)
-	once := i.once("logout", l.Issuer+"\x00"+l.ID, l.Expires)
+	once := l.once(i)
 	session := ""
 	if l.Session != "" {
 		session = i.providerSession(l.Issuer, l.Session)
 	}
 	return i.store.endFederated(ctx, l.Issuer, l.Subject, session, once, i.now().UnixMicro())
+}
+
+// ObeyedFederated refuses a logout that was obeyed before, as EndFederated does, and ends nothing. Errors: as there.
+func (i *Identity) ObeyedFederated(ctx context.Context, l FederatedLogout) error {
+	obeyed, err := i.store.spent(ctx, l.once(i))
+	if obeyed {
+		err = fault.New(fault.CodeConflict, fault.Say("identity.logout_replayed"))
+	}
+	return err
+}
+
+func (l FederatedLogout) once(i *Identity) assertionRow {
+	return i.once("logout", l.Issuer+"\x00"+l.ID, l.Expires)
 }
 
 // SpendSignIn notes that a sign-in at a provider has come back. fresh is false for one that any replica has seen come back before. Error:
@@ -290,6 +303,11 @@ func (i *Identity) notFederated(ctx context.Context, tenant, user string) error 
 		err = fault.New(fault.CodeConflict, fault.Say("identity.federated"))
 	}
 	return err
+}
+
+func (s store) spent(ctx context.Context, row assertionRow) (bool, error) {
+	_, found, err := one[assertionRow](s.db.WithContext(ctx).Where("digest = ?", row.Digest), []string{"digest"})
+	return found, database.Unavailable("find what was spent", err)
 }
 
 func (s store) binding(ctx context.Context, issuer, subject string) (bindingRow, bool, error) {
@@ -367,7 +385,7 @@ func (s store) refreshFederated(ctx context.Context, by string, bound bindingRow
 	return before, after, err
 }
 
-func (s store) endFederated(ctx context.Context, issuer, subject, session string, once assertionRow, now int64) (ended int, err error) {
+func (s store) endFederated(ctx context.Context, issuer, subject, session string, once assertionRow, now int64) (ended int, users []string, err error) {
 	err = s.change(ctx, "end sign-ins of a provider", func(tx *gorm.DB) error {
 		if err := tx.Create(&once).Error; err != nil {
 			if errors.Is(err, gorm.ErrDuplicatedKey) {
@@ -384,12 +402,19 @@ func (s store) endFederated(ctx context.Context, issuer, subject, session string
 		} else {
 			q = q.Where("provider_session = ?", session)
 		}
-		var families []string
-		if err := q.Distinct().Pluck("family", &families).Error; err != nil || len(families) == 0 {
+		var rows []sessionRow
+		if err := q.Distinct("family", "user_id").Find(&rows).Error; err != nil || len(rows) == 0 {
 			return err
+		}
+		var families []string
+		for _, row := range rows { // a family is of one user
+			families = append(families, row.Family)
+			if !slices.Contains(users, row.UserID) {
+				users = append(users, row.UserID)
+			}
 		}
 		ended = len(families)
 		return tx.Exec("UPDATE identity_sessions SET revoked_at = ? WHERE family IN ? AND revoked_at = 0", now, families).Error
 	})
-	return ended, err
+	return ended, users, err
 }

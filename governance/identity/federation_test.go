@@ -231,6 +231,40 @@ func TestFederatedDemands(t *testing.T) {
 	})
 }
 
+// TestFederatedLogout: a logout that names a session only says whose it was, is known when it comes again, and ends nobody else's.
+func TestFederatedLogout(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		_, c := withTenant(t, db)
+		i := federated(t, db, c, SecondFactorsOptional, corp())
+		of := map[string]Session{}
+		for _, subject := range []string{"1", "2"} {
+			f := said(c, subject, "devs")
+			f.Session = "at the provider " + subject
+			s, err := enter(i, t.Context(), f, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			of[subject] = s
+		}
+		out := FederatedLogout{Issuer: corpIssuer, Session: "at the provider 1", ID: "j", Expires: c.now().Add(time.Minute)}
+		if err := i.ObeyedFederated(t.Context(), out); err != nil {
+			t.Errorf("before: %v", err)
+		}
+		if n, users, err := i.EndFederated(t.Context(), out); err != nil || n != 1 || !slices.Equal(users, []string{of["1"].Principal.ID}) {
+			t.Errorf("%d %v %v", n, users, err)
+		}
+		_, _, again := i.EndFederated(t.Context(), out)
+		if known := i.ObeyedFederated(t.Context(), out); !fault.Is(known, fault.CodeConflict) || !fault.Is(again, fault.CodeConflict) {
+			t.Errorf("after: %v, %v", known, again)
+		}
+		for subject, ended := range map[string]bool{"1": true, "2": false} {
+			if _, err := i.Authenticate(t.Context(), AdminPlane, of[subject].Access, ""); (err != nil) != ended {
+				t.Errorf("%s: %v", subject, err)
+			}
+		}
+	})
+}
+
 // TestFederatedRefusalOnlyTakes: a sign-in that is refused for want of the second factor gives no role and no time, and takes what the groups do not
 // give.
 func TestFederatedRefusalOnlyTakes(t *testing.T) {

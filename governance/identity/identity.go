@@ -167,13 +167,13 @@ type Identity struct {
 
 	challenges, credentials digester
 
-	sessions *signingKeys
-	log      *slog.Logger
-	now      func() time.Time
+	sessions  *signingKeys
+	log       *slog.Logger
+	now       func() time.Time
 	throttle  *throttle
-	federated *throttle // of what comes back from providers
-	hashing  chan struct{} // bounds the memory of concurrent password checks
-	nobody   string        // hash compared with when the user does not exist
+	federated *throttle     // of what comes back from providers
+	hashing   chan struct{} // bounds the memory of concurrent password checks
+	nobody    string        // hash compared with when the user does not exist
 
 	accounts *snapshot.Snapshot[*accounts]
 	used     uses
@@ -213,9 +213,9 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 		log:      log.With(slog.String("component", "identity")),
 		now:      time.Now,
 		throttle: newThrottle(), federated: newThrottle(),
-		hashing:  make(chan struct{}, 4),
-		nobody:   cfg.WithDefaults().PasswordCost.unknownUser(),
-		used:     uses{keys: map[string]lastUse{}},
+		hashing: make(chan struct{}, 4),
+		nobody:  cfg.WithDefaults().PasswordCost.unknownUser(),
+		used:    uses{keys: map[string]lastUse{}},
 	}
 	i.accounts, err = snapshot.New(i.cfg.freshness(), snapshot.Source[*accounts]{
 		Name: "identity", Version: i.store.version, Load: i.load, Now: func() time.Time { return i.now() },

@@ -17,6 +17,7 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 
 	"github.com/sluice-project/sluice/governance/identity"
@@ -28,6 +29,7 @@ const (
 	maxToken    = 64 << 10
 	maxGroups   = 1000
 	knownFor    = time.Hour       // until the description is read again
+	keptFor     = 24 * time.Hour  // that it stands for if it cannot be read again
 	failedFor   = 5 * time.Second // until it is tried again: strangers must not have us call without end
 	oldestToken = 10 * time.Minute
 )
@@ -65,16 +67,20 @@ type provider struct {
 	client *http.Client
 	keys   *http.Client // for the signing keys: at a bounded rate
 
+	reading singleflight.Group
+
 	mu       sync.Mutex // guards what follows
 	known    *description
-	until    time.Time
+	read     time.Time // known
+	next     time.Time // that it is read
 	lastFail error
 }
 
 // description is what a provider says about itself.
 type description struct {
 	provider    *oidc.Provider
-	keys        *oidc.RemoteKeySet
+	keysAt      string
+	keys        *oidc.RemoteKeySet // with the keys that it has read
 	endpoint    oauth2.Endpoint
 	endSession  string
 	namesItself bool // in answers: RFC 9207
@@ -125,22 +131,53 @@ func (p paced) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.next.RoundTrip(r)
 }
 
-// describe returns what the provider says about itself, of an hour ago at most. Error: errUnavailable.
+// describe returns what the provider says about itself: of an hour ago at most, or of a day where it cannot be read again, so that a provider that is
+// back for a moment is believed when it says that somebody has signed out. It waits for one reading at most, and no longer than ctx. Error:
+// errUnavailable.
 func (p *provider) describe(ctx context.Context) (*description, error) {
+	if known, err, due := p.current(); !due {
+		return known, err
+	}
+	done := p.reading.DoChan("", func() (any, error) {
+		if _, _, due := p.current(); due { // another one may just have ended
+			p.readAgain(context.WithoutCancel(ctx)) // others wait for it
+		}
+		return nil, nil //nolint:nilnil // it is in p
+	})
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", errUnavailable, ctx.Err())
+	}
+	known, err, _ := p.current()
+	return known, err
+}
+
+// current returns what is known, and whether it has to be read again.
+func (p *provider) current() (known *description, err error, due bool) { //nolint:revive,staticcheck // due says whether the others count
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.now().Before(p.until) {
-		return p.known, p.lastFail
+	now := p.now()
+	if p.known != nil && now.Sub(p.read) < keptFor {
+		return p.known, nil, !now.Before(p.next)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout) // others wait for it
+	return nil, p.lastFail, !now.Before(p.next)
+}
+
+func (p *provider) readAgain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	known, err := p.discover(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if err != nil {
-		p.known, p.lastFail, p.until = nil, fmt.Errorf("%w: %w", errUnavailable, err), p.now().Add(failedFor)
-		return nil, p.lastFail
+		p.lastFail, p.next = fmt.Errorf("%w: %w", errUnavailable, err), p.now().Add(failedFor)
+		return
 	}
-	p.known, p.lastFail, p.until = known, nil, p.now().Add(knownFor)
-	return known, nil
+	if p.known != nil && p.known.keysAt == known.keysAt {
+		known.keys = p.known.keys
+	}
+	p.known, p.read, p.next = known, p.now(), p.now().Add(knownFor)
 }
 
 func (p *provider) discover(ctx context.Context) (*description, error) {
@@ -162,7 +199,7 @@ func (p *provider) discover(ctx context.Context) (*description, error) {
 		return nil, fmt.Errorf("read the description: %w", err)
 	}
 	out := &description{
-		provider: got, endpoint: got.Endpoint(), endSession: said.EndSession, namesItself: said.NamesItself,
+		provider: got, endpoint: got.Endpoint(), endSession: said.EndSession, namesItself: said.NamesItself, keysAt: said.Keys,
 		keys: oidc.NewRemoteKeySet(oidc.ClientContext(context.WithoutCancel(ctx), p.keys), said.Keys),
 	}
 	needed := []string{out.endpoint.AuthURL, out.endpoint.TokenURL, said.Keys}
@@ -170,11 +207,11 @@ func (p *provider) discover(ctx context.Context) (*description, error) {
 		needed = append(needed, got.UserInfoEndpoint())
 	}
 	for _, address := range needed {
-		if err := identity.CheckEndpoint(strings.SplitN(address, "?", 2)[0]); err != nil {
+		if err := p.checkEndpoint(address); err != nil {
 			return nil, fmt.Errorf("an endpoint of the description: %w", err)
 		}
 	}
-	if said.EndSession != "" && identity.CheckEndpoint(strings.SplitN(said.EndSession, "?", 2)[0]) != nil {
+	if said.EndSession != "" && p.checkEndpoint(said.EndSession) != nil {
 		out.endSession = ""
 	}
 	out.endpoint.AuthStyle = oauth2.AuthStyleInHeader // trying both would spend the code
@@ -182,6 +219,14 @@ func (p *provider) discover(ctx context.Context) (*description, error) {
 		out.endpoint.AuthStyle = oauth2.AuthStyleInParams
 	}
 	return out, nil
+}
+
+// checkEndpoint refuses an address of a description that a secret or a person must not be sent to. One of another machine has nothing on this one.
+func (p *provider) checkEndpoint(address string) error {
+	if strings.HasPrefix(p.cfg.Issuer, "https:") && !strings.HasPrefix(address, "https:") {
+		return errors.New("not https, as the issuer is")
+	}
+	return identity.CheckEndpoint(strings.SplitN(address, "?", 2)[0])
 }
 
 func (p *provider) oauth(d *description, redirect string) *oauth2.Config {
@@ -238,11 +283,8 @@ func (p *provider) person(ctx context.Context, d *description, redirect, code st
 			return identity.Federated{}, err
 		}
 	}
-	out := identity.Federated{Issuer: got.Issuer, Subject: got.Subject, ACR: c.ACR, AMR: texts(c.AMR), Session: c.SID, Groups: texts(claim(all, p.cfg.GroupsClaim))}
+	out := identity.Federated{Issuer: got.Issuer, Subject: got.Subject, ProvedAt: time.Unix(c.AuthTime, 0), ACR: c.ACR, AMR: texts(c.AMR), Session: c.SID, Groups: texts(claim(all, p.cfg.GroupsClaim))}
 	out.Name, _ = claim(all, p.cfg.NameClaim).(string)
-	if c.AuthTime > 0 {
-		out.ProvedAt = time.Unix(c.AuthTime, 0)
-	}
 	return out, nil
 }
 
@@ -302,9 +344,9 @@ func (p *provider) check(got *oidc.IDToken, c idClaims, t transaction, k keys) e
 		return refuse("subject")
 	case c.NotBefore > 0 && time.Unix(c.NotBefore, 0).After(now.Add(skew)):
 		return refuse("not_yet_valid")
-	case c.AuthTime > 0 && (authenticated.After(now.Add(skew)) || now.Sub(authenticated) > p.cfg.SessionTTL+skew):
+	case authenticated.After(now.Add(skew)), now.Sub(authenticated) > p.cfg.SessionTTL+skew: // or not said, though max_age has asked for it
 		return refuse("auth_time")
-	case t.Fresh && authenticated.Before(time.Unix(t.Began, 0).Add(-skew)): // also where the provider does not say
+	case t.Fresh && authenticated.Before(time.Unix(t.Began, 0).Add(-skew)):
 		return refuse("auth_time")
 	}
 	return nil

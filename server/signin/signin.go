@@ -32,6 +32,12 @@ const (
 	keyRequestID  = "request_id"     // set by the edge
 )
 
+// What the log says of refusals.
+const (
+	refusedSignIn = "a sign-in at a provider was refused"
+	refusedLogout = "a logout of a provider was refused"
+)
+
 // The acts as the audit log calls them.
 const (
 	actSignIn = "admin.federatedSignIn"
@@ -112,7 +118,7 @@ func (e *Endpoint) login(c *gin.Context) {
 	}
 	d, err := p.describe(c.Request.Context())
 	if err != nil {
-		e.back(c, e.public(c, err))
+		e.back(c, e.public(c, refusedSignIn, err))
 		return
 	}
 	t := begin(p.cfg.Name, ownPath(e.home(), c.Query("return")), c.Query("fresh") == "1", e.now())
@@ -166,7 +172,7 @@ func (e *Endpoint) callback(c *gin.Context) {
 		detail["subject"] = p.cfg.SubjectDigest(who.Subject) // by which whoever is refused can be found
 	}
 	if err := e.record(c, actSignIn, account, audit.StageAdmitted, detail, nil); err != nil {
-		e.back(c, e.public(c, err))
+		e.back(c, e.public(c, refusedSignIn, err))
 		return
 	}
 	session, changed, err := e.deps.Identity.SignInFederated(c.Request.Context(), who, c.ClientIP())
@@ -184,7 +190,7 @@ func (e *Endpoint) callback(c *gin.Context) {
 		e.deps.Log.ErrorContext(c.Request.Context(), "audit outcome of a sign-in was not written", slog.String("request_id", c.GetString(keyRequestID)), slog.Any("error", rerr))
 	}
 	if err != nil {
-		e.back(c, e.public(c, err))
+		e.back(c, e.public(c, refusedSignIn, err))
 		return
 	}
 	e.deps.Begin(c, session.Refresh)
@@ -250,15 +256,15 @@ func (e *Endpoint) refused(c *gin.Context, p *provider, who identity.Principal, 
 	if errors.As(err, &why) {
 		detail["reason"] = why.reason
 	}
-	public := e.public(c, err)
+	public := e.public(c, refusedSignIn, err)
 	if rerr := e.record(c, actSignIn, who, audit.StageOutcome, detail, public); rerr != nil {
-		public = e.public(c, rerr)
+		public = e.public(c, refusedSignIn, rerr)
 	}
 	e.back(c, public)
 }
 
 // public returns the error as the person reads it, and logs what happened.
-func (e *Endpoint) public(c *gin.Context, err error) error {
+func (e *Endpoint) public(c *gin.Context, what string, err error) error {
 	var why refusal
 	var known *fault.Error
 	switch {
@@ -269,7 +275,7 @@ func (e *Endpoint) public(c *gin.Context, err error) error {
 	case !errors.As(err, &known):
 		err = fault.Wrap(err, fault.CodeInternal)
 	}
-	e.deps.Log.WarnContext(c.Request.Context(), "a sign-in at a provider was refused", slog.String("provider", c.Param("provider")), slog.String("request_id", c.GetString(keyRequestID)), slog.Any("error", err))
+	e.deps.Log.WarnContext(c.Request.Context(), what, slog.String("provider", c.Param("provider")), slog.String("request_id", c.GetString(keyRequestID)), slog.Any("error", err))
 	return err
 }
 
@@ -326,7 +332,10 @@ func (e *Endpoint) backchannel(c *gin.Context) {
 	if err == nil {
 		said, err = p.loggedOut(ctx, d, form.Get("logout_token"))
 	}
-	if err != nil { // a stranger's, perhaps: no record
+	if err == nil {
+		err = e.deps.Identity.ObeyedFederated(ctx, said)
+	}
+	if err != nil { // a stranger's, or one of before: no record
 		e.failLogout(c, err)
 		return
 	}
@@ -346,11 +355,14 @@ func (e *Endpoint) backchannel(c *gin.Context) {
 	// A provider that does not wait for the answer has said it nevertheless.
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
-	ended, err := e.deps.Identity.EndFederated(ending, said)
+	ended, users, err := e.deps.Identity.EndFederated(ending, said)
 	if err != nil {
 		e.failLogout(c, err)
 	} else {
 		detail["ended"] = strconv.Itoa(ended)
+		if account.ID == "" && len(users) == 1 { // it has named a session only
+			account.ID, account.Name = users[0], e.deps.Identity.NameOf(users[0])
+		}
 		c.Status(http.StatusOK)
 	}
 	if rerr := e.record(c, actLogout, account, audit.StageOutcome, detail, err); rerr != nil {
@@ -360,7 +372,13 @@ func (e *Endpoint) backchannel(c *gin.Context) {
 
 // failLogout words a refusal as section 2.8 does: what is not accepted is a bad request, and what cannot be done now is asked for again.
 func (e *Endpoint) failLogout(c *gin.Context, err error) {
-	public := fault.Public(e.public(c, err))
+	var why refusal
+	if errors.As(err, &why) && (why.reason == "signature" || why.reason == "token") { // anybody can send such a one
+		e.deps.Log.DebugContext(c.Request.Context(), refusedLogout, slog.String("provider", c.Param("provider")), slog.Any("error", err))
+		answer(c, http.StatusBadRequest, "invalid_request")
+		return
+	}
+	public := fault.Public(e.public(c, refusedLogout, err))
 	if k := public.Kind(); k == fault.Unavailable || k == fault.Internal || k == fault.Timeout {
 		answer(c, http.StatusServiceUnavailable, "temporarily_unavailable")
 		return

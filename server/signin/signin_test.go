@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/sluice-project/sluice/governance/identity"
@@ -86,6 +87,7 @@ type fake struct {
 
 	calls, keyCalls atomic.Int64
 	away            atomic.Bool
+	held            chan struct{} // until it is closed nothing is answered
 	key             *rsa.PrivateKey
 	described       map[string]any
 	token           func(w http.ResponseWriter) // answers the exchange of a code
@@ -97,9 +99,11 @@ func newFake(t *testing.T) *fake {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{key: key}
+	f := &fake{key: key, held: make(chan struct{})}
+	close(f.held)
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.calls.Add(1)
+		<-f.held
 		if f.away.Load() {
 			w.WriteHeader(http.StatusBadGateway)
 			return
@@ -165,6 +169,110 @@ func TestDescription(t *testing.T) {
 			t.Errorf("%s %s: %v", what, value, err)
 		}
 		f.described[what] = before
+	}
+}
+
+// TestDescriptionIsKept: one that cannot be read again stands for a day, with the keys that were read by it, so that a logout is believed.
+func TestDescriptionIsKept(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	now := time.Now()
+	p := newProvider(f.config(), func() time.Time { return now })
+	token := func() string {
+		made := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.MapClaims{
+			"iss": f.URL, "aud": "sluice", "sub": "ada", "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(), "jti": "1",
+			"events": map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}},
+		})
+		made.Header["kid"] = "k"
+		text, err := made.SignedString(f.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	logout := func(when string) {
+		t.Helper()
+		d, err := p.describe(t.Context())
+		if err == nil {
+			_, err = p.loggedOut(t.Context(), d, token())
+		}
+		if err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	logout("at first")
+	now = now.Add(knownFor)
+	logout("read again")
+	if n := f.keyCalls.Load(); n != 1 {
+		t.Errorf("the keys were read %d times", n)
+	}
+	f.away.Store(true)
+	now = now.Add(knownFor)
+	before := f.calls.Load()
+	logout("the provider is away")
+	logout("and still is")
+	if n := f.calls.Load() - before; n != 1 {
+		t.Errorf("%d calls of a provider that is away", n)
+	}
+	now = now.Add(keptFor)
+	if _, err := p.describe(t.Context()); !errors.Is(err, errUnavailable) {
+		t.Errorf("it stands for longer than a day: %v", err)
+	}
+}
+
+// TestDescriptionIsNotWaitedFor: whoever has gone does not wait for a provider that says nothing.
+func TestDescriptionIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.held = make(chan struct{})
+	p := newProvider(f.config(), time.Now)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.describe(ctx); !errors.Is(err, errUnavailable) || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	close(f.held)
+	if _, err := p.describe(t.Context()); err != nil { // the same reading
+		t.Error(err)
+	}
+	if n := f.calls.Load(); n != 1 {
+		t.Errorf("%d readings", n)
+	}
+}
+
+// TestAuthTime: a provider that was asked for it has to say when the person proved himself.
+func TestAuthTime(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	p, k := newProvider(identity.Provider{ClientID: "sluice"}.WithDefaults(), func() time.Time { return now }), keys{[]byte("k")}
+	for _, fresh := range []bool{false, true} {
+		began := begin("corp", "", fresh, now.Add(-time.Minute))
+		for at, ok := range map[time.Time]bool{
+			time.Unix(0, 0): false, now.Add(-13 * time.Hour): false, now.Add(-time.Hour): !fresh, now.Add(-time.Second): true, now.Add(time.Minute): false,
+		} {
+			err := p.check(&oidc.IDToken{Subject: "ada", Audience: []string{"sluice"}, Nonce: k.nonce(began)}, idClaims{AuthTime: at.Unix()}, began, k)
+			if (err == nil) != ok {
+				t.Errorf("proved at %s, asked anew %v: %v", at, fresh, err)
+			}
+		}
+	}
+}
+
+// TestEndpoints: a provider elsewhere cannot have the server call what listens on its own machine.
+func TestEndpoints(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		issuer, address string
+		ok              bool
+	}{
+		{"https://login.example.com", "https://token.example.com/t?x=1", true}, {"https://login.example.com", "http://127.0.0.1:1/token", false},
+		{"https://login.example.com", "http://localhost/token", false}, {"http://127.0.0.1:5", "http://127.0.0.1:6/token", true},
+		{"http://127.0.0.1:5", "http://login.example.com/token", false},
+	} {
+		p := newProvider(identity.Provider{Issuer: c.issuer}, time.Now)
+		if err := p.checkEndpoint(c.address); (err == nil) != c.ok {
+			t.Errorf("%s at %s: %v", c.address, c.issuer, err)
+		}
 	}
 }
 
