@@ -9,6 +9,6 @@
 //
 // A provider that does not answer opens nothing and stops nothing else: its description is read when somebody wants to sign in, not at the start.
 //
-// What comes back with a cookie of ours is recorded, with the reason of a refusal; what comes back without one is not, so that strangers cannot
-// fill the log.
+// What comes back with a cookie of ours is recorded, with the reason of a refusal; what comes back without one is not. What a stranger can bring about is
+// counted by network, so that he cannot fill the log, apart from what counts for local sign-ins.
 package signin
