@@ -265,8 +265,10 @@ func TestEndpoints(t *testing.T) {
 		issuer, address string
 		ok              bool
 	}{
-		{"https://login.example.com", "https://token.example.com/t?x=1", true}, {"https://login.example.com", "http://127.0.0.1:1/token", false},
-		{"https://login.example.com", "http://localhost/token", false}, {"http://127.0.0.1:5", "http://127.0.0.1:6/token", true},
+		{"https://login.example.com", "https://token.example.com/t?x=1", true},
+		{"https://login.example.com", "http://127.0.0.1:1/token", false},
+		{"https://login.example.com", "http://localhost/token", false},
+		{"http://127.0.0.1:5", "http://127.0.0.1:6/token", true},
 		{"http://127.0.0.1:5", "http://login.example.com/token", false},
 	} {
 		p := newProvider(identity.Provider{Issuer: c.issuer}, time.Now)
@@ -290,8 +292,11 @@ func TestExchanges(t *testing.T) {
 		code   string
 		want   refusal
 	}{
-		{400, "invalid_grant", refusal{reason: "code", alone: true}}, {400, "invalid_client", refusal{reason: "client"}},
-		{400, "unauthorized_client", refusal{reason: "client"}}, {401, "invalid_client", refusal{reason: "client"}}, {403, "", refusal{reason: "client"}},
+		{400, "invalid_grant", refusal{reason: "code", alone: true}},
+		{400, "invalid_client", refusal{reason: "client"}},
+		{400, "unauthorized_client", refusal{reason: "client"}},
+		{401, "invalid_client", refusal{reason: "client"}},
+		{403, "", refusal{reason: "client"}},
 	} {
 		f.token = func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/json")
