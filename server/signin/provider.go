@@ -154,7 +154,7 @@ func (p *provider) describe(ctx context.Context) (*description, error) {
 }
 
 // current returns what is known, and whether it has to be read again.
-func (p *provider) current() (known *description, err error, due bool) { //nolint:revive,staticcheck // due says whether the others count
+func (p *provider) current() (known *description, err error, due bool) { //nolint:revive // due says whether the others count
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()

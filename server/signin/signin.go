@@ -46,7 +46,7 @@ const (
 
 // Config says how browsers and providers reach the endpoint.
 type Config struct {
-	Base    string // of the listener, such as https://ai.example.com: what a request says its host is is not believed
+	Base    string // of the listener, such as https://ai.example.com: the host that a request names is not believed
 	Console string // path of the console, which ends with a slash; "" where there is none
 	Secure  bool   // browsers come over https
 }
