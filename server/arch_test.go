@@ -92,6 +92,7 @@ var cages = []struct {
 	}},
 	{"github.com/casbin/", "authorisation is one method", map[string]string{"governance/access": "it is that method"}},
 	{"github.com/golang-jwt/", "tokens are identity's", map[string]string{"governance/identity": "it signs and checks them"}},
+	{"github.com/coreos/go-oidc/", "what an OpenID provider says is checked in one place", map[string]string{"server/signin": "it is that place"}},
 	{"go.temporal.io/", "workflows are orchestration only", map[string]string{"workflows": "it is the orchestration", "workflows/devserver": "it runs Temporal"}},
 	{"github.com/prometheus/", "metrics are a private struct of the package that counts", map[string]string{
 		"audit":                  "what is shipped, sealed and pruned",

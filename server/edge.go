@@ -27,6 +27,7 @@ import (
 	"github.com/sluice-project/sluice/server/config"
 	"github.com/sluice-project/sluice/server/httpapi"
 	"github.com/sluice-project/sluice/server/oauth"
+	"github.com/sluice-project/sluice/server/signin"
 	"github.com/sluice-project/sluice/server/verifypage"
 	"github.com/sluice-project/sluice/web"
 )
@@ -200,6 +201,13 @@ func (e *edge) mountAdmin(api *httpapi.API, problem func(*gin.Context, error), e
 	if err != nil {
 		return nil, err
 	}
+	page := ""
+	if p.cfg.Console {
+		page = consolePrefix
+	}
+	signin.Register(signin.Config{Base: e.addresses.admin, Console: page, Secure: secureCookies(p.cfg, e.addresses.admin)}, signin.Deps{
+		Identity: p.identity, Audit: p.audit, Keys: p.keys, Bodies: api.Bodies(), Log: p.log, Begin: admin.BeginSession, Fail: admin.Fail,
+	}, engine)
 	mux.Handle("/.well-known/jwks.json", readOnly(e.publicKeys))
 	if p.cfg.Operations.Listen == "" {
 		e.mountOperations(mux)

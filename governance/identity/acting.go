@@ -29,8 +29,8 @@ func ActingFor(p Principal) Acting {
 // would refuse a request with the credential of the principal refuses this one, with the same errors as [Identity.Authenticate]: nobody keeps through
 // it what he has lost since. A secret of a key acts until its overlap with the next one is over; what ends the tokens of a service account ends what
 // it has left to be asked. A person acts with the rights that his account has now, whether he is signed in or not, and never as somebody who has shown a
-// second factor; a new password ends what was left before it, as it ends sign-ins, and what he has to do before anything else he has to do before this. It
-// runs no SQL.
+// second factor; a new password ends what was left before it, as it ends sign-ins, and what he has to do before anything else he has to do before this. One
+// who signs in at a provider acts for as long as his keys would work. It runs no SQL.
 func (i *Identity) Act(_ context.Context, a Acting, source string) (Principal, error) {
 	s, err := i.fresh()
 	if err != nil {
@@ -66,6 +66,9 @@ func (i *Identity) actPerson(s *accounts, a Acting) (Principal, error) {
 	}
 	if err := s.refusal(user.principal.Tenant, ""); err != nil {
 		return user.principal, err
+	}
+	if err := i.confirmed(s, user); err != nil {
+		return Principal{}, fault.Wrap(err, fault.CodeInvalidSession)
 	}
 	p := i.signedIn(s, user)
 	switch {

@@ -226,7 +226,7 @@ func (i *Identity) PersonNamed(name string) string {
 
 // ChangeUser changes roles and labels of somebody else. They are in force at once here, within two polls elsewhere. Errors:
 // CodeInvalidValue, CodeConflictingRole, CodeNotFound, CodeRoleAbove where a platform administrator is made or changed by somebody
-// else, CodeConflict for one's own account and for the last platform administrator that is active.
+// else, CodeConflict for one's own account, for one that has its roles of a provider, and for the last platform administrator that is active.
 func (i *Identity) ChangeUser(ctx context.Context, by Administrator, tenant, id string, change UserChange) (before, after User, err error) {
 	if change.Roles != nil {
 		if err := checkUserRoles(*change.Roles); err != nil {
@@ -237,6 +237,9 @@ func (i *Identity) ChangeUser(ctx context.Context, by Administrator, tenant, id 
 		if err := checkList("labels", *change.Labels); err != nil {
 			return User{}, User{}, err
 		}
+	}
+	if err := i.notFederated(ctx, tenant, id); err != nil {
+		return User{}, User{}, err
 	}
 	return i.changeUser(ctx, by, "change user", tenant, id, false, func(row *userRow) error {
 		if change.Roles != nil {
@@ -261,6 +264,9 @@ func (i *Identity) EnableUser(ctx context.Context, by Administrator, tenant, id 
 // ResetPassword replaces the password of somebody else by one that lets him do nothing but change it, ends his sessions, and returns
 // it this once. Errors as of ChangeUser.
 func (i *Identity) ResetPassword(ctx context.Context, by Administrator, tenant, id string) (User, string, error) {
+	if err := i.notFederated(ctx, tenant, id); err != nil {
+		return User{}, "", err
+	}
 	password := randomText(oneTimeSize)
 	hash := i.cfg.PasswordCost.hash(password)
 	_, after, err := i.changeUser(ctx, by, "reset password", tenant, id, true, func(row *userRow) error {
@@ -317,6 +323,9 @@ func (r *userRow) setOneTime(hash string, now time.Time, life time.Duration) {
 // of an installation, not for the management API. Errors: CodeInvalidValue, CodeNotFound.
 func (i *Identity) SetPassword(ctx context.Context, tenant, id, password string) error {
 	if err := checkPassword("password", password, "", tenant); err != nil {
+		return err
+	}
+	if err := i.notFederated(ctx, tenant, id); err != nil {
 		return err
 	}
 	hash := i.cfg.PasswordCost.hash(password)

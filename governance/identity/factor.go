@@ -118,9 +118,9 @@ func (i *Identity) HasSecondFactor(user string) bool {
 }
 
 // MayEnrol reports whether this replica lets somebody enrol a second factor. Where they are off it lets whom another replica has enrol one: he could do
-// nothing else.
+// nothing else. Whoever signs in at a provider shows his there.
 func (i *Identity) MayEnrol(p Principal) bool {
-	return i.cfg.SecondFactor != SecondFactorsOff || p.MustEnrol
+	return p.Provider == "" && (i.cfg.SecondFactor != SecondFactorsOff || p.MustEnrol)
 }
 
 // StartTOTP returns a new secret for the person's own account, this once. It is not asked for before [Identity.ConfirmTOTP]; a factor that the
@@ -128,6 +128,9 @@ func (i *Identity) MayEnrol(p Principal) bool {
 func (i *Identity) StartTOTP(ctx context.Context, p Principal) (TOTP, error) {
 	if p.Kind != "user" {
 		return TOTP{}, fault.New(fault.CodeInvalidSession)
+	}
+	if p.Provider != "" {
+		return TOTP{}, fault.New(fault.CodeConflict, fault.Say("identity.federated"))
 	}
 	if !i.MayEnrol(p) {
 		return TOTP{}, fault.New(fault.CodeConflict, fault.Say("identity.factors_off"))

@@ -49,6 +49,8 @@ type Config struct {
 	// BreakGlass lets sealed credentials open an emergency session.
 	BreakGlass BreakGlass `koanf:"break_glass"`
 	WebAuthn   WebAuthn   `koanf:"webauthn"`
+	// OIDC are the OpenID providers that people sign in at; local accounts sign in beside them.
+	OIDC []Provider `koanf:"oidc"`
 	// PasswordCost is the work of new password hashes; the zero value is the product's. Only tests ask for less.
 	PasswordCost PasswordCost `koanf:"-"`
 	Suite        seal.Suite   `koanf:"-"` // that the secrets of second factors are encrypted with; seal.Intl
@@ -77,6 +79,10 @@ func (c Config) WithDefaults() Config {
 		c.SecondFactor = SecondFactorsOptional
 	}
 	c.PasswordCost = c.PasswordCost.withDefaults()
+	c.OIDC = slices.Clone(c.OIDC)
+	for n, p := range c.OIDC {
+		c.OIDC[n] = p.WithDefaults()
+	}
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
@@ -137,6 +143,7 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("poll: must be at most 1s, or a revocation is not seen within 2 seconds"))
 	}
 	errs = append(errs, c.BreakGlass.validate()...)
+	errs = append(errs, validateProviders(c.OIDC)...)
 	return errors.Join(append(errs, c.freshness().Validate())...)
 }
 
@@ -160,12 +167,13 @@ type Identity struct {
 
 	challenges, credentials digester
 
-	sessions *signingKeys
-	log      *slog.Logger
-	now      func() time.Time
-	throttle *throttle
-	hashing  chan struct{} // bounds the memory of concurrent password checks
-	nobody   string        // hash compared with when the user does not exist
+	sessions  *signingKeys
+	log       *slog.Logger
+	now       func() time.Time
+	throttle  *throttle
+	federated *throttle     // of what comes back from providers
+	hashing   chan struct{} // bounds the memory of concurrent password checks
+	nobody    string        // hash compared with when the user does not exist
 
 	accounts *snapshot.Snapshot[*accounts]
 	used     uses
@@ -204,10 +212,10 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 		sessions: &signingKeys{derive: keys.Derive, period: cfg.WithDefaults().SigningPeriod, made: map[int64]signingKey{}},
 		log:      log.With(slog.String("component", "identity")),
 		now:      time.Now,
-		throttle: newThrottle(),
-		hashing:  make(chan struct{}, 4),
-		nobody:   cfg.WithDefaults().PasswordCost.unknownUser(),
-		used:     uses{keys: map[string]lastUse{}},
+		throttle: newThrottle(), federated: newThrottle(),
+		hashing: make(chan struct{}, 4),
+		nobody:  cfg.WithDefaults().PasswordCost.unknownUser(),
+		used:    uses{keys: map[string]lastUse{}},
 	}
 	i.accounts, err = snapshot.New(i.cfg.freshness(), snapshot.Source[*accounts]{
 		Name: "identity", Version: i.store.version, Load: i.load, Now: func() time.Time { return i.now() },
@@ -249,6 +257,11 @@ type userEntry struct {
 	disabled    bool
 	passwordSet int64
 	factor      bool // it has a second one, which is asked for
+
+	issuer      string // of the provider that the person signs in at; "": the account is local
+	confirmedAt int64  // see bindingRow
+
+	confirmedWith string
 }
 
 // proof is what a person who has left something to be asked is known by.
@@ -258,7 +271,10 @@ func (u userEntry) proof() string { return strconv.FormatInt(u.passwordSet, 10) 
 func (i *Identity) signedIn(s *accounts, u userEntry) Principal {
 	p := u.principal
 	p.SecondFactor, p.MustEnrol, p.proof = u.factor, i.mustEnrol(s, u), u.proof()
-	if age := i.cfg.PasswordMaxAge; age > 0 && i.now().Sub(time.UnixMicro(u.passwordSet)) > age {
+	if of, known := i.providerOf(u.issuer); known {
+		p.Provider = of.Name
+	}
+	if age := i.cfg.PasswordMaxAge; age > 0 && u.issuer == "" && i.now().Sub(time.UnixMicro(u.passwordSet)) > age {
 		p.MustChange = true
 	}
 	return p
@@ -266,8 +282,12 @@ func (i *Identity) signedIn(s *accounts, u userEntry) Principal {
 
 // mustEnrol reports whether somebody has to enrol a second factor before anything else, because this replica says so or another one has.
 func (i *Identity) mustEnrol(s *accounts, u userEntry) bool {
-	demanded := i.cfg.SecondFactor == SecondFactorsAdministrators || i.now().Before(s.demanded)
-	return demanded && !u.factor && Administers(u.principal.Roles)
+	return i.demanded(s) && !u.factor && u.issuer == "" && Administers(u.principal.Roles) // who signs in at a provider shows it there, see mayFederated
+}
+
+// demanded reports whether administrators need a second factor, because this replica says so or another one has.
+func (i *Identity) demanded(s *accounts) bool {
+	return i.cfg.SecondFactor == SecondFactorsAdministrators || i.now().Before(s.demanded)
 }
 
 // demandSpan is how long what a replica demands holds on the others after it has stopped.
@@ -320,6 +340,10 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 	for _, user := range all.factors {
 		factors[user] = true
 	}
+	bindings := make(map[string]bindingRow, len(all.bindings))
+	for _, b := range all.bindings {
+		bindings[b.UserID] = b
+	}
 	// A row that cannot be read locks out its owner, not everybody.
 	for _, row := range all.users {
 		p, err := row.principal(s)
@@ -329,7 +353,7 @@ func (i *Identity) load(ctx context.Context) (*accounts, error) {
 		}
 		s.users[row.ID] = userEntry{
 			principal: p, epoch: row.Epoch, disabled: row.DisabledAt != 0, passwordSet: cmp.Or(row.PasswordSetAt, row.CreatedAt),
-			factor: factors[row.ID],
+			factor: factors[row.ID], issuer: bindings[row.ID].Issuer, confirmedAt: bindings[row.ID].ConfirmedAt, confirmedWith: bindings[row.ID].Factor,
 		}
 	}
 	for _, row := range all.keys {
@@ -511,7 +535,7 @@ func (i *Identity) openKey(s *accounts, entry keyEntry, source string) (keyEntry
 	if err := s.refusal(entry.principal.Tenant, entry.principal.Project); err != nil {
 		return entry, err
 	}
-	if owner, own := s.users[entry.principal.Owner]; entry.suspended || own && i.mustEnrol(s, owner) {
+	if owner, own := s.users[entry.principal.Owner]; entry.suspended || own && (i.mustEnrol(s, owner) || i.confirmed(s, owner) != nil) {
 		return keyEntry{}, fault.New(fault.CodeSuspendedKey)
 	}
 	i.used.note(entry.principal.ID, entry.former, from, now)
@@ -537,7 +561,7 @@ func (i *Identity) authenticateReader(s *accounts, credential, source string) (P
 func (i *Identity) readingRoles(s *accounts, k keyEntry) []string {
 	maker, ok := s.users[k.maker]
 	switch {
-	case !ok || maker.disabled || maker.principal.MustChange || i.mustEnrol(s, maker) || s.refusal(maker.principal.Tenant, "") != nil:
+	case !ok || maker.disabled || maker.principal.MustChange || i.mustEnrol(s, maker) || i.confirmed(s, maker) != nil || s.refusal(maker.principal.Tenant, "") != nil:
 		return nil
 	case maker.principal.Tenant == k.principal.Tenant:
 		return maker.principal.Roles

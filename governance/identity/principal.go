@@ -75,6 +75,7 @@ type Principal struct {
 	Scopes   []string // what the key is narrowed to; empty: all that its role may on the data plane
 	Models   []string // model patterns the key is narrowed to; empty: all the policy allows
 	Session  string   // sign-in the session token belongs to; "" for keys
+	Provider string   // the OpenID provider that the person signs in at; "" for local accounts and for what is no person
 
 	MustChange bool // the password, which somebody else has set: until then nothing else is allowed
 

@@ -283,6 +283,9 @@ func (i *Identity) Refresh(ctx context.Context, refresh string) (Session, error)
 	if user.factor && row.Factor == "" { // it began before the account had one
 		return Session{}, fault.New(fault.CodeInvalidSession)
 	}
+	if err := i.mayFederated(s, user, row.Factor); err != nil {
+		return Session{}, fault.Wrap(err, fault.CodeInvalidSession)
+	}
 	return i.sign(s, user, row, next, now)
 }
 
@@ -338,6 +341,13 @@ func (i *Identity) issue(ctx context.Context, row userRow, started sessionRow, r
 
 func (i *Identity) sign(s *accounts, user userEntry, started sessionRow, refresh string, now time.Time) (Session, error) {
 	expires := now.Add(i.cfg.AccessTTL)
+	if started.EndsAt != 0 && expires.UnixMicro() > started.EndsAt {
+		expires = time.UnixMicro(started.EndsAt)
+	}
+	proved := started.StartedAt
+	if started.Issuer != "" { // when it was at the provider; whoever comes back from there without a question has proved nothing now
+		proved = started.ProvedAt
+	}
 	key := i.sessions.current(now)
 	methods, shownAt := []string{"pwd"}, int64(0)
 	if started.Factor != "" {
@@ -346,12 +356,17 @@ func (i *Identity) sign(s *accounts, user userEntry, started sessionRow, refresh
 			methods[1] = "pop"
 		}
 	}
+	if started.Issuer != "" {
+		if methods = nil; started.Factor != "" {
+			methods = []string{"mfa"}
+		}
+	}
 	token := jwt.NewWithClaims(jwt.SigningMethodEdDSA, claims{
 		RegisteredClaims: jwt.RegisteredClaims{
 			Issuer: i.cfg.Issuer, Audience: jwt.ClaimStrings{adminAudience}, Subject: user.principal.ID,
 			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(expires), ID: uuid.NewString(),
 		},
-		Family: started.Family, Epoch: user.epoch, SignedIn: time.UnixMicro(started.StartedAt).Unix(),
+		Family: started.Family, Epoch: user.epoch, SignedIn: time.UnixMicro(proved).Unix(),
 		Methods: methods, Factor: started.Factor, FactorAt: shownAt,
 	})
 	token.Header["kid"] = key.id
@@ -360,7 +375,10 @@ func (i *Identity) sign(s *accounts, user userEntry, started sessionRow, refresh
 		return Session{}, fmt.Errorf("sign session: %w", err)
 	}
 	p := i.signedIn(s, user)
-	p.Session, p.SignedIn = started.Family, time.UnixMicro(started.StartedAt).Truncate(time.Second)
+	p.Session = started.Family
+	if proved != 0 {
+		p.SignedIn = time.UnixMicro(proved).Truncate(time.Second)
+	}
 	if p.Factor = started.Factor; p.Factor != "" {
 		p.FactorAt = time.Unix(shownAt, 0)
 	}
@@ -406,6 +424,9 @@ func (i *Identity) authenticateSession(s *accounts, token string) (Principal, er
 	}
 	if user.factor && c.Factor == "" {
 		return refuse(errors.New("sign-in from before the account had a second factor"))
+	}
+	if err := i.mayFederated(s, user, c.Factor); err != nil {
+		return refuse(err)
 	}
 	p := i.signedIn(s, user)
 	if p.Session, p.Factor = c.Family, c.Factor; p.Factor != "" {

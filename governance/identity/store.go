@@ -52,6 +52,10 @@ type sessionRow struct {
 	StartedAt, ExpiresAt, UsedAt, RevokedAt int64
 	Factor                                  string // shown beside the password; "": none
 	FactorAt                                int64
+
+	Issuer, ProviderSession string // of the provider that vouched for the person; "": a password did. The session is a keyed digest
+	ProvedAt                int64  // at the provider; 0: not said
+	EndsAt                  int64  // in any case; 0: by Config.SessionTTL
 }
 
 func (sessionRow) TableName() string { return "identity_sessions" }
@@ -62,7 +66,7 @@ var (
 		"id", "tenant", "name", "password_hash", "roles", "labels", "epoch", "created_at", "created_by", "disabled_at", "must_change", "last_sign_in_at",
 		"password_set_at", "one_time_until",
 	}
-	sessionColumns = []string{"digest", "family", "user_id", "source", "started_at", "expires_at", "used_at", "revoked_at", "factor", "factor_at"}
+	sessionColumns = []string{"digest", "family", "user_id", "source", "started_at", "expires_at", "used_at", "revoked_at", "factor", "factor_at", "issuer", "provider_session", "proved_at", "ends_at"}
 	keyColumns     = []string{
 		"id", "digest", "tenant", "project", "name", "labels", "scopes", "models", "label_mode", "requests_per_minute",
 		"tokens_per_minute", "concurrent", "created_at", "created_by", "expires_at", "revoked_at", "last_used_at", "owner", "networks",
@@ -111,6 +115,7 @@ type tables struct {
 	demanded int64 // until when administrators have to have one
 
 	emergencies []useRow
+	bindings    []bindingRow
 }
 
 // load reads the version first: a write that slips in between makes the next poll reload, never go unseen.
@@ -129,6 +134,7 @@ func (s store) load(ctx context.Context, revokedAfter int64) (tables, error) {
 		db.Raw("SELECT DISTINCT user_id FROM identity_factors WHERE confirmed_at <> 0").Scan(&e.factors).Error,
 		db.Select(serviceColumns).Where("removed_at = 0").Find(&e.services).Error,
 		db.Select(serviceKeyColumns).Find(&e.serviceKeys).Error,
+		db.Select(bindingColumns).Find(&e.bindings).Error,
 		db.Select(useRow{}.columns()).Where("ended_at = 0 AND expires_at > ?", revokedAfter).Find(&e.emergencies).Error,
 		db.Raw("SELECT until FROM identity_factor_demand WHERE name = ?", demand).Scan(&e.demanded).Error,
 	)
@@ -597,7 +603,11 @@ func (s store) rotate(ctx context.Context, old string, next sessionRow, now, lif
 		}
 		next.Family, next.UserID, next.StartedAt = current.Family, current.UserID, current.StartedAt
 		next.Factor, next.FactorAt = current.Factor, current.FactorAt
+		next.Issuer, next.ProviderSession, next.ProvedAt, next.EndsAt = current.Issuer, current.ProviderSession, current.ProvedAt, current.EndsAt
 		next.ExpiresAt = min(next.ExpiresAt, current.StartedAt+life)
+		if current.EndsAt != 0 {
+			next.ExpiresAt = min(next.ExpiresAt, current.EndsAt)
+		}
 		row, ok = next, true
 		return tx.Create(&next).Error
 	})

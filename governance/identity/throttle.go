@@ -6,11 +6,13 @@ import (
 	"time"
 )
 
-// Failed sign-ins that are free: per account and network, per network over all accounts, and per account over all networks.
+// Failed sign-ins that are free: per account and network, per network over all accounts, and per account over all networks; and by way of a provider
+// per network.
 const (
 	freePerPair    = 5
 	freePerSource  = 30
 	freePerAccount = 20
+	freeFederated  = 100
 	firstDelay     = time.Second
 	maxDelay       = 15 * time.Minute
 	forgetAfter    = time.Hour
@@ -90,6 +92,20 @@ func (t *throttle) wait(user, source string, now time.Time) (wait time.Duration)
 		}
 	}
 	return wait
+}
+
+// failed counts a failure of a network alone, when it is over.
+func (t *throttle) failed(source string, free int, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.entry(attemptKey{"", source}, now).count(free, now)
+}
+
+// forget forgets what a network has failed.
+func (t *throttle) forget(source string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.entries, attemptKey{"", source})
 }
 
 // network is what attempts are counted by: an IPv6 subscriber has 2^64 addresses, so all of a /64 count as one.

@@ -116,6 +116,9 @@ func newRelyingParty(cfg WebAuthn, name string) (relyingParty, error) {
 // SecurityKeys says where somebody can enrol security keys: the origins of the pages, or why he cannot at all.
 func (i *Identity) SecurityKeys(p Principal) (origins []string, off *fault.Phrase) {
 	switch {
+	case p.Provider != "":
+		why := fault.Say("identity.federated")
+		return nil, &why
 	case !i.MayEnrol(p):
 		why := fault.Say("identity.factors_off")
 		return nil, &why

@@ -29,6 +29,7 @@ const (
 	CodeSecondFactor   Code = "second_factor_required"
 	CodeInvalidClient  Code = "invalid_client"
 	CodeInvalidToken   Code = "invalid_token"
+	CodeSignInRefused  Code = "sign_in_refused"
 
 	CodeNotAllowed            Code = "not_allowed"
 	CodeKeyScope              Code = "key_scope"
@@ -50,6 +51,9 @@ const (
 	CodeClonedKey             Code = "cloned_security_key"
 	CodeChangePassword        Code = "password_change_required"
 	CodeEnrolFactor           Code = "second_factor_enrolment_required"
+	CodeNoRole                Code = "no_role"
+	CodeAccountDisabled       Code = "account_disabled"
+	CodeProviderFactor        Code = "provider_second_factor_required"
 	CodeApprovalNeeded        Code = "approval_required"
 	CodeActApproval           Code = "act_approval_required"
 	CodeNeedsPerson           Code = "person_required"
@@ -103,6 +107,7 @@ const (
 	CodePolicyUnavailable   Code = "policy_unavailable"
 	CodeBillingUnavailable  Code = "billing_unavailable"
 	CodeIdentityUnavailable Code = "identity_unavailable"
+	CodeProviderUnavailable Code = "identity_provider_unavailable"
 	CodeLimitUnavailable    Code = "limit_unavailable"
 	CodeVaultUnavailable    Code = "vault_unavailable"
 	CodeErasureIncomplete   Code = "erasure_incomplete"
@@ -152,6 +157,7 @@ var kinds = map[Code]Kind{
 	CodeSecondFactor:   Unauthenticated,
 	CodeInvalidClient:  Unauthenticated,
 	CodeInvalidToken:   Unauthenticated,
+	CodeSignInRefused:  Unauthenticated,
 
 	CodeNotAllowed:            Denied,
 	CodeKeyScope:              Denied,
@@ -173,6 +179,9 @@ var kinds = map[Code]Kind{
 	CodeClonedKey:             Denied,
 	CodeChangePassword:        Denied,
 	CodeEnrolFactor:           Denied,
+	CodeNoRole:                Denied,
+	CodeAccountDisabled:       Denied,
+	CodeProviderFactor:        Denied,
 	CodeApprovalNeeded:        Denied,
 	CodeActApproval:           Denied,
 	CodeNeedsPerson:           Denied,
@@ -225,6 +234,7 @@ var kinds = map[Code]Kind{
 	CodePolicyUnavailable:   Unavailable,
 	CodeBillingUnavailable:  Unavailable,
 	CodeIdentityUnavailable: Unavailable,
+	CodeProviderUnavailable: Unavailable,
 	CodeLimitUnavailable:    Unavailable,
 	CodeVaultUnavailable:    Unavailable,
 	CodeErasureIncomplete:   Unavailable,

@@ -4267,6 +4267,9 @@ type Me struct {
 	Permissions []string `json:"permissions"`
 	Project     *string  `json:"project,omitempty"`
 
+	// Provider The OpenID provider that the caller signs in at; absent for a local account
+	Provider *string `json:"provider,omitempty"`
+
 	// Purposes What the policy in force for the caller takes as `X-Sluice-Purpose`, one of which it demands. Absent where it demands none
 	Purposes     *[]string     `json:"purposes,omitempty"`
 	Roles        []string      `json:"roles"`
@@ -6284,6 +6287,20 @@ type Session struct {
 	TokenType string `json:"token_type"`
 }
 
+// SignInProvider defines model for SignInProvider.
+type SignInProvider struct {
+	// Label For people
+	Label string `json:"label"`
+
+	// Name In addresses
+	Name string `json:"name"`
+}
+
+// SignInProviderList defines model for SignInProviderList.
+type SignInProviderList struct {
+	Items []SignInProvider `json:"items"`
+}
+
 // SignedStatement defines model for SignedStatement.
 type SignedStatement struct {
 	// Digest SHA-256 of the bytes of statement
@@ -6655,7 +6672,10 @@ type User struct {
 
 	// OneTimeUntil When a one-time password is of no more use; absent if it has no end, or there is none
 	OneTimeUntil *time.Time `json:"one_time_until,omitempty"`
-	Roles        []string   `json:"roles"`
+
+	// Provider The OpenID provider that the person signs in at, whose groups give the roles; absent for a local account
+	Provider *string  `json:"provider,omitempty"`
+	Roles    []string `json:"roles"`
 
 	// SecondFactor The account has one, which is asked for
 	SecondFactor bool   `json:"second_factor"`
@@ -9152,6 +9172,9 @@ type ServerInterface interface {
 	// OpenBreakGlass Begin an emergency session with a sealed credential
 	// (POST /session/break-glass)
 	OpenBreakGlass(c *gin.Context)
+	// ListSignInProviders OpenID providers that people sign in at
+	// (GET /session/providers)
+	ListSignInProviders(c *gin.Context)
 	// RefreshSession Renew the access token from the refresh cookie
 	// (POST /session/refresh)
 	RefreshSession(c *gin.Context)
@@ -14360,6 +14383,19 @@ func (siw *ServerInterfaceWrapper) OpenBreakGlass(c *gin.Context) {
 	siw.Handler.OpenBreakGlass(c)
 }
 
+// ListSignInProviders operation middleware
+func (siw *ServerInterfaceWrapper) ListSignInProviders(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListSignInProviders(c)
+}
+
 // RefreshSession operation middleware
 func (siw *ServerInterfaceWrapper) RefreshSession(c *gin.Context) {
 
@@ -15416,6 +15452,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.DELETE(options.BaseURL+"/session", wrapper.Logout)
 	router.POST(options.BaseURL+"/session", wrapper.Login)
 	router.POST(options.BaseURL+"/session/refresh", wrapper.RefreshSession)
+	router.GET(options.BaseURL+"/session/providers", wrapper.ListSignInProviders)
 	router.GET(options.BaseURL+"/me", wrapper.GetMe)
 	router.POST(options.BaseURL+"/me/password", wrapper.ChangePassword)
 	router.POST(options.BaseURL+"/me/second-factor/totp", wrapper.StartTotp)

@@ -125,6 +125,7 @@ func (s *Server) userView(u identity.User) User {
 	return User{
 		Id: u.ID, Tenant: u.Tenant, Name: u.Name, Roles: list(u.Roles), Labels: list(u.Labels), Disabled: u.Disabled, MustChangePassword: u.MustChange,
 		SecondFactor: s.deps.Identity.HasSecondFactor(u.ID), OneTimeUntil: optionalTime(u.OneTimeUntil), CreatedAt: u.CreatedAt.UTC(), LastSignInAt: optionalTime(u.LastSignInAt),
+		Provider: optional(s.deps.Identity.ProviderName(u.ID)),
 	}
 }
 

@@ -116,6 +116,18 @@ func (s *Server) RemoveSecondFactor(c *gin.Context) {
 	s.reply(c, http.StatusNoContent, nil, err)
 }
 
+// ListSignInProviders implements GET /session/providers.
+func (s *Server) ListSignInProviders(c *gin.Context) {
+	out := SignInProviderList{Items: []SignInProvider{}}
+	for _, p := range s.deps.Identity.Providers() {
+		out.Items = append(out.Items, SignInProvider{Name: p.Name, Label: p.Label})
+	}
+	s.reply(c, http.StatusOK, out, nil)
+}
+
+// BeginSession gives the browser the refresh token of a sign-in that was made elsewhere.
+func (s *Server) BeginSession(c *gin.Context, refresh string) { s.setRefreshCookie(c, refresh, 0) }
+
 func (s *Server) setRefreshCookie(c *gin.Context, value string, maxAge int) {
 	http.SetCookie(c.Writer, &http.Cookie{ //nolint:gosec // Secure follows the public address: a trial on plain http must keep its session
 		Name: refreshCookie, Value: value, Path: Prefix + "/session", MaxAge: maxAge,
@@ -126,7 +138,7 @@ func (s *Server) setRefreshCookie(c *gin.Context, value string, maxAge int) {
 // GetMe implements GET /me.
 func (s *Server) GetMe(c *gin.Context) {
 	p := caller(c)
-	me := Me{Id: p.ID, Kind: p.Kind, Name: p.Name, Tenant: p.Tenant, Roles: p.Roles, Labels: list(p.Labels), Permissions: []string{}, Project: optional(p.Project)}
+	me := Me{Id: p.ID, Kind: p.Kind, Name: p.Name, Tenant: p.Tenant, Roles: p.Roles, Labels: list(p.Labels), Permissions: []string{}, Project: optional(p.Project), Provider: optional(p.Provider)}
 	for _, perm := range access.Permissions() {
 		if s.deps.Access.Allow(p, perm, p.Tenant) == nil {
 			me.Permissions = append(me.Permissions, string(perm))

@@ -385,7 +385,7 @@ func (s *Service) eraseRows(ctx context.Context, r row) error {
 // again.
 func rewritten() []string {
 	return []string{
-		"vault_keys", "audit_subject_keys", "identity_service_accounts", "identity_service_keys", "identity_invitations", "identity_users", "identity_keys", "identity_projects", "identity_sessions", "identity_factors", "identity_recovery_codes", "identity_passwords",
+		"vault_keys", "audit_subject_keys", "identity_service_accounts", "identity_service_keys", "identity_invitations", "identity_users", "identity_keys", "identity_projects", "identity_sessions", "identity_factors", "identity_recovery_codes", "identity_passwords", "identity_bindings",
 		"identity_grants", "policy_documents", "billing_budgets", "access_reviews", "access_review_items", "act_approvals", "reveal_approvals", "erasure_approvals",
 		"file_blobs", "batch_batches", "reply_replies", "signature_seeds", "watermark_keys", "registry_tenants",
 	}

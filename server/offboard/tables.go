@@ -71,6 +71,7 @@ func rows() []part {
 		{"identity_factors", ofUsers},
 		{"identity_recovery_codes", ofUsers},
 		{"identity_passwords", ofUsers},
+		{"identity_bindings", ofUsers},
 		{"identity_grants", ofUsers},
 		{"identity_service_keys", ofServices},
 		{"identity_service_accounts", ofTenant},

@@ -42,7 +42,7 @@ export async function newPage(language, colorScheme = 'light') {
   page.on('request', (r) => {
     const url = new URL(r.url());
     if (url.pathname.startsWith('/api/')) requests.add(r);
-    if (url.origin !== new URL(base).origin && !['data:', 'blob:'].includes(url.protocol)) trouble.push(`${language}: request to ${url.origin}`);
+    if (![new URL(base).origin, process.env.PROVIDER].includes(url.origin) && !['data:', 'blob:'].includes(url.protocol)) trouble.push(`${language}: request to ${url.origin}`);
   });
   page.on('console', (m) => {
     if (m.type() === 'error' && !(refusals.has(page) && /\b4\d\d\b/.test(m.text()))) trouble.push(`${language}: console: ${m.text()} ${m.location().url}`);

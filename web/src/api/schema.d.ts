@@ -48,6 +48,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/session/providers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * OpenID providers that people sign in at
+         * @description A browser begins a sign-in at `/oidc/{name}/login`, beside this API, and comes back to the console with the refresh cookie.
+         */
+        get: operations["listSignInProviders"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/me": {
         parameters: {
             query?: never;
@@ -3818,6 +3838,17 @@ export interface components {
             second_factor?: components["schemas"]["SecondFactor"];
             /** @description Somebody else has set the password: it has to be changed before anything else. Absent otherwise */
             must_change_password?: boolean;
+            /** @description The OpenID provider that the caller signs in at; absent for a local account */
+            provider?: string;
+        };
+        SignInProvider: {
+            /** @description In addresses */
+            name: string;
+            /** @description For people */
+            label: string;
+        };
+        SignInProviderList: {
+            items: components["schemas"]["SignInProvider"][];
         };
         Tenant: {
             id: string;
@@ -4309,6 +4340,8 @@ export interface components {
              * @description Absent if not known
              */
             last_sign_in_at?: string;
+            /** @description The OpenID provider that the person signs in at, whose groups give the roles; absent for a local account */
+            provider?: string;
         };
         NewUser: {
             tenant?: string;
@@ -8148,6 +8181,27 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: components["responses"]["SessionAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listSignInProviders: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description In the order of the configuration */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInProviderList"];
+                };
+            };
             default: components["responses"]["ProblemAnswer"];
         };
     };

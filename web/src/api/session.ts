@@ -176,16 +176,25 @@ class Session {
     this.end(false);
   }
 
+  /** Signs out, and at the provider that the user signs in at, too. */
   async logout(): Promise<void> {
+    const provider = this.state.me?.provider;
     this.end(false);
     await fetch(path, { method: 'DELETE', headers: { 'accept-language': this.language } });
+    if (provider) location.assign(`/oidc/${encodeURIComponent(provider)}/logout`);
   }
+
+  /** Has the next page ask whether there is a session: the browser leaves to sign in elsewhere. */
+  leave = () => hint.set(true);
 
   private renew(): Promise<boolean> {
     const ends = this.ends;
     this.renewal ??= this.exclusive(async () => {
       const reply = await this.askRenewal();
-      if (reply.status === 401) return false;
+      if (reply.status === 401) {
+        await reply.text(); // or the browser holds the connection
+        return false;
+      }
       await this.accept(reply, ends);
       return true;
     }).finally(() => {

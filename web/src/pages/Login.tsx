@@ -8,6 +8,7 @@ import { session } from '../api/session';
 import { OpenBreakGlass } from '../components/BreakGlass';
 import { CodeField } from '../components/CodeField';
 import { Failure } from '../components/Failure';
+import { Providers } from '../components/Providers';
 import { LanguageSwitch } from '../components/Shell';
 import { useSession } from '../lib/me';
 import { askKey, keysWorkHere } from '../lib/webauthn';
@@ -63,6 +64,7 @@ export function Login() {
         {emergency && <OpenBreakGlass onBack={() => setEmergency(false)} />}
         <Flex vertical gap={16} style={emergency ? { display: 'none' } : undefined}>
           {ended && !error && <Alert type="info" showIcon title={t('login.ended')} />}
+          <Providers />
           {error !== undefined && <Failure error={error} />}
           <Form form={form} layout="vertical" onFinish={(v: { user: string; password: string; code?: string }) => void submit(v)} requiredMark={false}>
             <Form.Item name="user" label={t('login.user')} rules={[{ required: true, message: t('form.required') }]}>
