@@ -14,6 +14,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/sluice-project/sluice/rag/faq"
 	"github.com/sluice-project/sluice/rag/rank"
 	"github.com/sluice-project/sluice/rag/segment"
 )
@@ -207,22 +208,34 @@ func (ci *collectionIndex) allowed(v viewer, at int64) (allowed, error) {
 
 // search returns the best passages among those that the viewer may see of what is in effect at a time, as the model orders them; a time of 0 is now. The question
 // is the first of forms, the others are how it reads with other words for the same; see find. Each passage says how likely
-// it and those before it answer.
-func (ci *collectionIndex) search(ctx context.Context, m rank.Model, j rank.Judge, forms []string, vector []float32, v viewer, at int64, topK int) ([]Passage, error) {
+// it and those before it answer. hit is the entry of a FAQ that the question most likely asks, of all that was compared; nil for none.
+func (ci *collectionIndex) search(ctx context.Context, w weights, forms []string, vector []float32, v viewer, at int64, topK int) (out []Passage, hit *Passage, err error) {
 	found, err := ci.findVisible(ctx, forms, vector, v, at, max(maxFused, topK))
 	if err != nil {
 		if errors.Is(err, segment.ErrDamaged) {
 			ci.fail(err)
 		}
-		return nil, err
+		return nil, nil, err
 	}
 	features := found.features()
-	out, order := withoutDuplicates(ci.ordered(found, scores(m, features)))
+	out, order := withoutDuplicates(ci.ordered(found, scores(w.order, features)))
+	best := matchFAQ(w.faq, forms, out)
 	out = out[:min(topK, len(out))]
-	for i, p := range found.evidence(j, features, order, len(out)) {
+	for i, p := range found.evidence(w.judge, features, order, len(out)) {
 		out[i].Evidence = p
 	}
-	return out, nil
+	if best != nil {
+		own := *best
+		hit = &own
+	}
+	return out, hit, nil
+}
+
+// weights are what was learned: how passages are ordered, whether they answer, and whether a question asks an entry of a FAQ.
+type weights struct {
+	order rank.Model
+	judge rank.Judge
+	faq   *faq.Model
 }
 
 func (ci *collectionIndex) findVisible(ctx context.Context, forms []string, vector []float32, v viewer, at int64, n int) (found, error) {
@@ -243,7 +256,12 @@ func (ci *collectionIndex) passage(f segment.Found, newest int64) (Passage, erro
 	if err != nil {
 		return Passage{}, err
 	}
+	entry, err := decodeFAQ(d.FAQ)
+	if err != nil {
+		return Passage{}, fmt.Errorf("%w: %w", segment.ErrDamaged, err)
+	}
 	return Passage{
+		entry:      entry,
 		Collection: ci.key.name, Document: d.Name, DocumentID: f.ID, Version: versionName(f.Version),
 		Title: d.Title, Section: cutPlace(f.Section).shown(), Chunk: f.Number, Text: f.Text, Start: f.Start, End: f.End, Known: known, Revision: newest,
 	}, nil
@@ -317,7 +335,7 @@ func (ci *collectionIndex) said() (map[string]map[int64]detail, error) {
 		if err != nil {
 			return err
 		}
-		d.Known = ""
+		d.Known, d.FAQ = "", ""
 		if out[e.ID] == nil {
 			out[e.ID] = map[int64]detail{}
 		}
