@@ -152,7 +152,7 @@ func cleanFAQ(e faq.Entry) (faq.Entry, error) {
 	known := map[string]string{}
 	clean := func(field, question string) (string, error) {
 		question = visible(strings.TrimSpace(question))
-		if faq.Key(question) == "" || utf8.RuneCountInString(question) > MaxFAQQuestion || !utf8.ValidString(question) || strings.ContainsFunc(question, unicode.IsControl) {
+		if faq.Key(question) == "" || utf8.RuneCountInString(question) > MaxFAQQuestion || strings.ContainsFunc(question, unicode.IsControl) {
 			return "", bad(field, fault.Say("rag.faq_question", MaxFAQQuestion))
 		}
 		return question, nil
@@ -189,7 +189,7 @@ func cleanFAQ(e faq.Entry) (faq.Entry, error) {
 		return e, err
 	}
 	e.Answer = visible(strings.TrimSpace(strings.ReplaceAll(e.Answer, "\r\n", "\n")))
-	if e.Answer == "" || utf8.RuneCountInString(e.Answer) > MaxFAQAnswer || !utf8.ValidString(e.Answer) ||
+	if e.Answer == "" || utf8.RuneCountInString(e.Answer) > MaxFAQAnswer ||
 		strings.ContainsFunc(e.Answer, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
 		return e, bad("answer", fault.Say("rag.faq_answer", MaxFAQAnswer))
 	}
@@ -199,8 +199,11 @@ func cleanFAQ(e faq.Entry) (faq.Entry, error) {
 	return e, nil
 }
 
-// visible leaves out characters without a shape, which could carry what nobody sees, or turn the reading direction around.
+// visible leaves out characters without a shape, which could carry what nobody sees, or turn the reading direction around. What is no text becomes none.
 func visible(s string) string {
+	if !utf8.ValidString(s) {
+		return ""
+	}
 	return strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Cf, r) {
 			return -1
