@@ -36,11 +36,8 @@ type FAQEntry struct {
 	DocumentInfo
 	faq.Entry
 
-	Damaged bool // it cannot be read
+	Damaged bool // it cannot be read; delete it, and add it again
 }
-
-// Order is what lists of entries are ordered by.
-func (e FAQEntry) Order() string { return e.Question + "\x00" + e.ID }
 
 // FAQMatch is what a passage that is an entry of a FAQ answers, and how the question matches it. Of a passage that was not searched for there is no match.
 type FAQMatch struct {
@@ -49,41 +46,35 @@ type FAQMatch struct {
 	Answer string
 }
 
-// FAQ returns the entries of a collection that lists show to a reader, by question. Each is as it is in effect, else as it was last. Errors: those of
-// [Service.Documents]; those of the database.
-func (s *Service) FAQ(ctx context.Context, tenant, collection string, reader *Reader) ([]FAQEntry, error) {
+// FAQ returns the documents of a collection that are entries of its FAQ and that lists show to a reader, by question, which is their title; [Service.FAQEntry] reads
+// one. Errors: those of [Service.Documents].
+func (s *Service) FAQ(ctx context.Context, tenant, collection string, reader *Reader) ([]DocumentInfo, error) {
 	all, err := s.Documents(ctx, tenant, collection, reader)
+	out := slices.DeleteFunc(all, func(d DocumentInfo) bool { return d.MIME != FAQType })
+	slices.SortFunc(out, func(a, b DocumentInfo) int { return strings.Compare(FAQOrder(a), FAQOrder(b)) })
+	return out, err
+}
+
+// FAQOrder is what entries are ordered by.
+func FAQOrder(d DocumentInfo) string { return d.Title + "\x00" + d.ID }
+
+// FAQEntry reads an entry that was listed. One that was replaced or deleted since, or cannot be read, is damaged. Error: of the database.
+func (s *Service) FAQEntry(ctx context.Context, d DocumentInfo) (FAQEntry, error) {
+	out := FAQEntry{DocumentInfo: d, Damaged: true}
+	number, err := versionNumber(d.Version)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	var out []FAQEntry
-	for _, d := range all {
-		if d.MIME != FAQType {
-			continue
-		}
-		number, err := versionNumber(d.Version)
-		if err != nil {
-			return nil, err
-		}
-		e := FAQEntry{DocumentInfo: d}
-		v, err := s.store.content(ctx, versionID(d.ID, number))
-		switch {
-		case errors.Is(err, errChanged): // it was replaced, or deleted, a moment ago
-			continue
-		case err == nil:
-			if entry, derr := decodeFAQ(v.FAQ); derr == nil && entry != nil {
-				e.Entry = *entry
-			} else {
-				e.Damaged = true
-			}
-		case errors.Is(err, errDamaged):
-			e.Damaged = true
-		default:
-			return nil, err
-		}
-		out = append(out, e)
+	v, err := s.store.content(ctx, versionID(d.ID, number))
+	if errors.Is(err, errChanged) || errors.Is(err, errDamaged) {
+		return out, nil
 	}
-	slices.SortFunc(out, func(a, b FAQEntry) int { return strings.Compare(a.Order(), b.Order()) })
+	if err != nil {
+		return out, err
+	}
+	if e, err := decodeFAQ(v.FAQ); err == nil && e != nil {
+		out.Entry, out.Damaged = *e, false
+	}
 	return out, nil
 }
 

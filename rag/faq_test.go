@@ -126,8 +126,11 @@ func TestFAQHoldsOnReplicas(t *testing.T) {
 			t.Errorf("%q, %q", got, was)
 		}
 		list, err := b.FAQ(t.Context(), "acme", "kb", nil)
-		if err != nil || len(list) != 2 || list[0].Question != "WHERE is the zebra desk" || list[1].ID != id || list[1].Negative[0] != e.Negative[0] || list[1].Damaged {
-			t.Errorf("the list is %+v, %v", list, err)
+		if err != nil || len(list) != 2 || list[0].Title != "WHERE is the zebra desk" || list[1].ID != id {
+			t.Fatalf("the list is %+v, %v", list, err)
+		}
+		if got, err := b.FAQEntry(t.Context(), list[1]); err != nil || got.Question != "Where is the gnu desk?" || got.Negative[0] != e.Negative[0] || got.Damaged {
+			t.Errorf("the entry is %+v, %v", got, err)
 		}
 		if _, err := a.SetAccess(t.Context(), "acme", "kb", id, Access{Labels: []string{"staff"}, Revision: revisionOf(t, a, id)}); err != nil {
 			t.Fatal(err)

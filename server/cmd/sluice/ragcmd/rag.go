@@ -52,7 +52,7 @@ func RAG(shared *cli.App) *cobra.Command {
 	f.Register(cmd, a.App)
 	cmd.PersistentFlags().StringVar(&f.tenant, "tenant", "", cli.Both("cli.shared.tenant"))
 	cmd.AddCommand(a.ragCreateCommand(f), a.ragIngestCommand(f), a.ragListCommand(f), a.ragSearchCommand(f), a.ragDeleteCommand(f),
-		a.ragAccessCommand(f), a.ragExplainCommand(f), a.ragVersionsCommand(f), a.ragDateCommand(f), a.ragKeepCommand(f), a.ragGlossaryCommand(f), a.ragSyncCommand(f), a.ragEvalCommand(f))
+		a.ragAccessCommand(f), a.ragExplainCommand(f), a.ragVersionsCommand(f), a.ragDateCommand(f), a.ragKeepCommand(f), a.ragFAQCommand(f), a.ragGlossaryCommand(f), a.ragSyncCommand(f), a.ragEvalCommand(f))
 	return cmd
 }
 
@@ -187,6 +187,9 @@ func (a *app) ragSearchCommand(f *ragFlags) *cobra.Command {
 			}
 			if len(out.Items) == 0 {
 				fmt.Fprintln(a.Stdout, a.Say("cli.rag_search.nothing"))
+			}
+			if out.AnsweredBy != nil {
+				fmt.Fprintln(a.Stdout, a.Say("cli.rag_search.answered_by"))
 			}
 			if out.Expanded != nil {
 				for _, e := range *out.Expanded {
