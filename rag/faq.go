@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-project/sluice/internal/seal"
 	"github.com/sluice-project/sluice/internal/strictjson"
 	"github.com/sluice-project/sluice/rag/faq"
+	"github.com/sluice-project/sluice/rag/segment"
 )
 
 // FAQType is the media type of a document that is an entry of a FAQ: JSON of a [faq.Entry]. It has one passage, with its questions and its answer. So an entry is
@@ -46,13 +47,32 @@ type FAQMatch struct {
 	Answer string
 }
 
-// FAQ returns the documents of a collection that are entries of its FAQ and that lists show to a reader, by question, which is their title; [Service.FAQEntry] reads
-// one. Errors: those of [Service.Documents].
+// FAQ returns the documents of a collection that are entries of its FAQ, by question, which is their title; [Service.FAQEntry] reads one. A reader gets those that a
+// search would find for him now, whoever brought them, since what they say is shown; nil is who sees all. Errors: those of [Service.Documents]; CodeRetrievalFailed.
 func (s *Service) FAQ(ctx context.Context, tenant, collection string, reader *Reader) ([]DocumentInfo, error) {
-	all, err := s.Documents(ctx, tenant, collection, reader)
-	out := slices.DeleteFunc(all, func(d DocumentInfo) bool { return d.MIME != FAQType })
+	out, err := s.Documents(ctx, tenant, collection, reader)
+	if err != nil {
+		return nil, err
+	}
+	out = slices.DeleteFunc(out, func(d DocumentInfo) bool { return d.MIME != FAQType })
 	slices.SortFunc(out, func(a, b DocumentInfo) int { return strings.Compare(FAQOrder(a), FAQOrder(b)) })
-	return out, err
+	if reader == nil || len(out) == 0 {
+		return out, nil
+	}
+	ci, err := s.visible(tenant, collection, reader.Labels)
+	if fault.Is(err, fault.CodeCollectionNotFound) { // he may write to it, and find nothing in it
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	may, err := ci.allowed(reader.viewer(), 0)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, collection)
+	}
+	return slices.DeleteFunc(out, func(d DocumentInfo) bool {
+		return !slices.ContainsFunc(may.passages.View().Find(d.ID), func(e segment.Entry) bool { return versionName(e.Version) == d.Version && may.passages.HasAny(e) })
+	}), nil
 }
 
 // FAQOrder is what entries are ordered by.

@@ -70,6 +70,22 @@ func TestFAQ(t *testing.T) {
 	if len(found) == 0 || found[0].DocumentID != id || found[0].Title != "公交卡在哪里充值？" || strings.Contains(found[0].Text, "退款") || !strings.Contains(found[0].Text, "去哪给公交卡充钱\n\n在任一地铁站。") {
 		t.Errorf("as a passage: %+v", found)
 	}
+	// Who brought an entry that he may not read is not told what it says.
+	d, err := s.FAQDocument(t.Context(), "acme", "kb", "", faq.Entry{Question: "Who is paid what?", Answer: "Much."}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := Reader{Principals: []string{"user:u"}, Writes: true}
+	d.Labels, d.By = []string{"staff"}, u
+	if _, err := s.Ingest(t.Context(), *d); err != nil {
+		t.Fatal(err)
+	}
+	for labels, want := range map[string]int{"": 1, "staff": 3} {
+		u.Labels = []string{labels}
+		if list, err := s.FAQ(t.Context(), "acme", "kb", &u); err != nil || len(list) != want {
+			t.Errorf("with the label %q: %+v, %v", labels, list, err)
+		}
+	}
 	// Nobody who does not ask for it is told an entry.
 	trace := Trace{}
 	if _, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "公交卡在哪里充值", TopK: 1, Trace: &trace}); err != nil || trace.FAQ != nil {
