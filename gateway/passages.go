@@ -81,7 +81,7 @@ func (r *run) searchPassages(ctx context.Context, question string) (sources, err
 			Tenant: r.caller.Tenant, Collection: r.call.RAG.Collection, Labels: r.caller.Labels, Principals: r.principals(), Roles: r.caller.Roles,
 			Purpose: r.admission.policy.Purpose, AsOf: r.call.RAG.AsOf, Text: question, TopK: cmp.Or(r.call.RAG.TopK, r.p.cfg.TopK), Embed: c.embedQuestion,
 		})
-		if hit = trace.FAQ; err != nil || above <= 0 || hit == nil || hit.FAQ == nil || !(hit.FAQ.Score >= above) { // also what is no number
+		if hit = trace.FAQ; err != nil || above <= 0 || hit == nil || hit.FAQ == nil || hit.FAQ.Vetoed || !(hit.FAQ.Score >= above) { // also what is no number
 			hit = nil
 			return found, err
 		}

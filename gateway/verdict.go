@@ -168,7 +168,7 @@ func (r *run) answeredBy(e *Evidence) *Evidence {
 func (r *run) directAnswer(hit *rag.Passage) *rag.Passage {
 	c := r.received
 	switch n := len(c.Messages); {
-	case hit == nil, hit.FAQ == nil, hit.FAQ.Vetoed, r.call.Action.runsNothing(), c.Format != nil, c.Echo, n == 0, c.Messages[n-1].Role != "user",
+	case r.call.Action.runsNothing(), c.Format != nil, c.Echo, n == 0, c.Messages[n-1].Role != "user",
 		c.ToolChoice.Mode == engine.ToolRequired, c.ToolChoice.Mode == engine.ToolFunction:
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 	"github.com/sluice-project/sluice/rag/faq"
 )
@@ -90,6 +91,17 @@ func TestFAQ(t *testing.T) {
 	trace := Trace{}
 	if _, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "公交卡在哪里充值", TopK: 1, Trace: &trace}); err != nil || trace.FAQ != nil {
 		t.Errorf("%+v, %v", trace.FAQ, err)
+	}
+	// The export of a tenant has what an entry is made of.
+	exported := 0
+	err = Originals(t.Context(), s.store.db, keyring.FromBytes(bytes.Repeat([]byte{7}, 32)), "acme", func(o Original) error {
+		if e, err := decodeFAQ(o.Text); o.ID == id && err == nil && e.Negative[0] == "公交卡在哪里退款" {
+			exported++
+		}
+		return nil
+	})
+	if err != nil || exported != 1 {
+		t.Errorf("%d are exported, %v", exported, err)
 	}
 	// Dates hold as for documents.
 	if _, err := s.SetValidity(t.Context(), "acme", "kb", id, "v1", revisionOf(t, s, id), Validity{Until: time.Now()}); err != nil {

@@ -2826,7 +2826,7 @@ export interface paths {
         };
         /**
          * List the FAQ of a knowledge base
-         * @description The entries that lists of documents show to the caller, by question, each as it is in effect, else as it was last.
+         * @description The entries that a search would find for the caller, by question; who has `rag.access` gets all, each as it is in effect, else as it was last.
          */
         get: operations["listFAQEntries"];
         put?: never;

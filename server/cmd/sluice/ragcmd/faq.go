@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
-// faqColumns are the headings of a table of entries. Several questions, or labels, of a cell stand between " | ".
+// faqColumns are the headings of a table of entries. Several questions, or labels, of a cell stand each on a line of it: none has a line break.
 func faqColumns() []string {
 	return []string{"question", "similar", "negative", "answer", "labels", "valid_from", "valid_until"}
 }
@@ -168,7 +168,7 @@ func writeFAQ(to io.Writer, all []adminapi.FAQEntry) error {
 		if e.Damaged != nil && *e.Damaged {
 			continue
 		}
-		line := []string{e.Question, strings.Join(e.Similar, " | "), strings.Join(e.Negative, " | "), e.Answer, strings.Join(e.Labels, " | "), at(e.ValidFrom), at(e.ValidUntil)}
+		line := []string{e.Question, strings.Join(e.Similar, "\n"), strings.Join(e.Negative, "\n"), e.Answer, strings.Join(e.Labels, "\n"), at(e.ValidFrom), at(e.ValidUntil)}
 		for i := range line {
 			line[i] = csvcell.Plain(line[i])
 		}
@@ -219,7 +219,7 @@ func readFAQ(raw []byte, path string) ([]adminapi.NewFAQEntry, error) {
 		}
 		several := func(name string) *[]string {
 			var out []string
-			for s := range strings.SplitSeq(cell(name), " | ") {
+			for s := range strings.SplitSeq(cell(name), "\n") {
 				if s = strings.TrimSpace(s); s != "" {
 					out = append(out, s)
 				}

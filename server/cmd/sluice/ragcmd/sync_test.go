@@ -407,7 +407,7 @@ func TestReadFAQ(t *testing.T) {
 	from := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 	damaged := true
 	all := []adminapi.FAQEntry{
-		{Question: "=a?", Similar: []string{"b", "c, d"}, Negative: []string{"e"}, Answer: "-f\n\"g\"", Labels: []string{"x", "y"}, ValidFrom: &from, ValidUntil: &from},
+		{Question: "=a?", Similar: []string{"b", "c | d"}, Negative: []string{"e"}, Answer: "-f\n\"g\"", Labels: []string{"x", "y"}, ValidFrom: &from, ValidUntil: &from},
 		{Question: "h?", Answer: "i"}, {Damaged: &damaged},
 	}
 	var table bytes.Buffer
@@ -418,7 +418,7 @@ func TestReadFAQ(t *testing.T) {
 	if err != nil || len(got) != 2 || got[1].Similar != nil || got[1].Labels != nil || got[1].ValidFrom != nil {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if e := got[0]; e.Question != "=a?" || fmt.Sprint(*e.Similar, *e.Negative, *e.Labels) != "[b c, d] [e] [x y]" || e.Answer != all[0].Answer || !e.ValidFrom.Equal(from) || !e.ValidUntil.Equal(from) {
+	if e := got[0]; e.Question != "=a?" || fmt.Sprint(*e.Similar, *e.Negative, *e.Labels) != "[b c | d] [e] [x y]" || e.Answer != all[0].Answer || !e.ValidFrom.Equal(from) || !e.ValidUntil.Equal(from) {
 		t.Errorf("%+v", e)
 	}
 	if got, err := readFAQ([]byte("\ufeffAnswer, question\n\nb,a\n"), "f"); err != nil || len(got) != 1 || got[0].Question != "a" || got[0].Answer != "b" {
