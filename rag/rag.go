@@ -116,8 +116,8 @@ type Service struct {
 	store     store
 	keys      *keyring.Ring
 	kernels   kernel.Kernels
-	model     Model      // of what is stored
-	embedder  Model      // as it was configured: what whoever asks brings
+	model     Model // of what is stored
+	embedder  Model // as it was configured: what whoever asks brings
 	weights   weights
 	reader    *parse.Reader
 	again     *reembedder

@@ -165,7 +165,9 @@ func (t text) says(plain, word string) bool {
 	}
 }
 
-func letter(b byte) bool { return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || b >= 0x80 || b == '\'' }
+func letter(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || b >= 0x80 || b == '\''
+}
 
 // kind is what a question asks for, by words of which it has one.
 type kind struct {

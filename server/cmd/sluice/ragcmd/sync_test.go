@@ -408,7 +408,8 @@ func TestReadFAQ(t *testing.T) {
 	damaged := true
 	all := []adminapi.FAQEntry{
 		{Question: "=a?", Similar: []string{"b", "c | d"}, Negative: []string{"e"}, Answer: "-f\n\"g\"", Labels: []string{"x", "y"}, ValidFrom: &from, ValidUntil: &from},
-		{Question: "h?", Answer: "i"}, {Damaged: &damaged},
+		{Question: "h?", Answer: "i"},
+		{Damaged: &damaged},
 	}
 	var table bytes.Buffer
 	if err := writeFAQ(&table, all); err != nil {
