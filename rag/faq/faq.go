@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/internal/strictjson"
 	"github.com/sluice-project/sluice/rag/lexical"
@@ -50,11 +51,13 @@ type Matcher struct {
 	forms []text
 }
 
-// Matcher returns what compares a question that has other wordings. The first four count.
+// Matcher returns what compares a question that has other wordings. The first four count, and none of more than 500 characters: it says more than an entry asks.
 func (m *Model) Matcher(forms []string) Matcher {
 	out := Matcher{model: m}
 	for _, f := range forms[:min(maxForms, len(forms))] {
-		out.forms = append(out.forms, read(f))
+		if utf8.RuneCountInString(f) <= maxRunes {
+			out.forms = append(out.forms, read(f))
+		}
 	}
 	return out
 }
@@ -113,7 +116,7 @@ type text struct {
 	denies  bool
 }
 
-// maxRunes is how much of a question is compared, in characters.
+// maxRunes is how long a question may be that is compared, in characters; of an entry that much is read.
 const maxRunes = 500
 
 func read(s string) text {

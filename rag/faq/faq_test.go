@@ -205,6 +205,10 @@ func TestWhatSpeaksAgainst(t *testing.T) {
 	if got := score("今天天气怎么样", e); got.Score > 0.2 {
 		t.Errorf("another topic: %+v", got)
 	}
+	long := strings.Repeat("字", maxRunes)
+	if got := score(long+"，另外还要退卡", Entry{Question: long}); got.Score > 0.01 {
+		t.Errorf("a question that says more than is read: %+v", got)
+	}
 	if got := (m.Matcher(nil)).Match(e); got.Score > 0.01 {
 		t.Errorf("no question: %+v", got)
 	}
