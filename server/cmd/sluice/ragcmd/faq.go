@@ -154,7 +154,8 @@ func some(values []string) *[]string {
 	return &values
 }
 
-// writeFAQ writes entries as a table, without those that cannot be read.
+// writeFAQ writes entries as a table, without those that cannot be read. It does not say since when one is in effect that is: what is changed in the table counts from
+// when it is imported, and not for what was before.
 func writeFAQ(to io.Writer, all []adminapi.FAQEntry) error {
 	w := csv.NewWriter(to)
 	_ = w.Write(faqColumns()) // Error below
@@ -167,6 +168,9 @@ func writeFAQ(to io.Writer, all []adminapi.FAQEntry) error {
 	for _, e := range all {
 		if e.Damaged != nil && *e.Damaged {
 			continue
+		}
+		if e.InEffect {
+			e.ValidFrom = nil
 		}
 		line := []string{e.Question, strings.Join(e.Similar, "\n"), strings.Join(e.Negative, "\n"), e.Answer, strings.Join(e.Labels, "\n"), at(e.ValidFrom), at(e.ValidUntil)}
 		for i := range line {

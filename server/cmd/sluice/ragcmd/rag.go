@@ -198,7 +198,14 @@ func (a *app) ragSearchCommand(f *ragFlags) *cobra.Command {
 				fmt.Fprintln(a.Stdout)
 			}
 			for _, p := range out.Items {
-				fmt.Fprintf(a.Stdout, "%.3f  %s %s [%d:%d]\n%s\n\n", p.Score, p.Document, p.Version, p.Start, p.End, p.Text)
+				match := ""
+				if p.FaqScore != nil {
+					match = fmt.Sprintf("  FAQ %.3f", *p.FaqScore)
+				}
+				if p.FaqVetoed != nil {
+					match += ", " + a.Say("cli.rag_search.vetoed")
+				}
+				fmt.Fprintf(a.Stdout, "%.3f  %s %s [%d:%d]%s\n%s\n\n", p.Score, p.Document, p.Version, p.Start, p.End, match, p.Text)
 			}
 			return nil
 		},

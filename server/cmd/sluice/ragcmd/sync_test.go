@@ -408,7 +408,7 @@ func TestReadFAQ(t *testing.T) {
 	damaged := true
 	all := []adminapi.FAQEntry{
 		{Question: "=a?", Similar: []string{"b", "c | d"}, Negative: []string{"e"}, Answer: "-f\n\"g\"", Labels: []string{"x", "y"}, ValidFrom: &from, ValidUntil: &from},
-		{Question: "h?", Answer: "i"},
+		{Question: "h?", Answer: "i", InEffect: true, ValidFrom: &from},
 		{Damaged: &damaged},
 	}
 	var table bytes.Buffer
