@@ -77,7 +77,7 @@ func (r *run) searchPassages(ctx context.Context, question string) (sources, err
 	direct := false
 	out, err := r.fetchPassages(ctx, question, func(from retriever) ([]rag.Passage, error) {
 		found, err := from.Search(ctx, rag.Query{
-			Trace: &trace, FAQ: above > 0,
+			Trace: &trace, FAQ: above > 0, FAQScores: r.call.Action == ActionSearch,
 			Tenant: r.caller.Tenant, Collection: r.call.RAG.Collection, Labels: r.caller.Labels, Principals: r.principals(), Roles: r.caller.Roles,
 			Purpose: r.admission.policy.Purpose, AsOf: r.call.RAG.AsOf, Text: question, TopK: cmp.Or(r.call.RAG.TopK, r.p.cfg.TopK), Embed: c.embedQuestion,
 		})

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -262,54 +264,211 @@ func readFAQ(d Document, n *newVersion, model string) error {
 	return nil
 }
 
-// maxFAQMatched is how many entries of what a search has found are held against its question, the best ones.
-const maxFAQMatched = 10
+// What of the entries that a search has found is held against its question, the best ones first: so many different ones, and so many bytes of what they say.
+const (
+	maxFAQMatched = 10
+	maxFAQRead    = 2 * maxFAQBytes
+)
 
-// matchFAQ holds the entries among passages, which come best first, against the wordings of a question, and returns the one that it most likely asks; nil for none.
-func matchFAQ(model *faq.Model, forms []string, passages []Passage) (hit *Passage) {
+// matchFAQ holds the entries among passages, which come best first, against the wordings of a question, and returns the one that it most likely asks; nil for none. Entries
+// with the same text, of which one stays among what is found, veto for each other. Error: ctx has ended.
+func (s *Service) matchFAQ(ctx context.Context, forms []string, passages []Passage) (hit *Passage, err error) {
 	var m faq.Matcher
-	n := 0
+	read := 0
+	texts := map[string][]*FAQMatch{}
 	for i := range passages {
 		p := &passages[i]
-		if p.entry == nil || n == maxFAQMatched {
+		if p.faq == "" {
 			continue
 		}
-		if n == 0 {
-			m = model.Matcher(forms)
+		text := spaced(p.Text)
+		if read += len(p.faq); len(texts) == maxFAQMatched && texts[text] == nil || read > maxFAQRead && len(texts) > 0 {
+			for _, m := range texts[text] { // nobody knows whether this one vetoes
+				m.Vetoed = true
+			}
+			continue
 		}
-		n++
-		p.FAQ = &FAQMatch{Match: m.Match(*p.entry), Answer: p.entry.Answer}
-		if !p.FAQ.Vetoed && (hit == nil || p.FAQ.Score > hit.FAQ.Score) {
-			hit = p
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		entry, err := s.asked.read(p.DocumentID+p.Version, p.faq)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", segment.ErrDamaged, err)
+		}
+		if len(texts) == 0 {
+			m = s.weights.faq.Matcher(forms)
+		}
+		p.FAQ = &FAQMatch{Match: m.Match(entry.questions), Answer: entry.answer}
+		texts[text] = append(texts[text], p.FAQ)
+	}
+	for _, same := range texts {
+		vetoed := slices.ContainsFunc(same, func(m *FAQMatch) bool { return m.Vetoed })
+		for _, m := range same {
+			m.Vetoed = vetoed
 		}
 	}
-	return hit
+	for i := range passages {
+		if m := passages[i].FAQ; m != nil && !m.Vetoed && (hit == nil || m.Score > hit.FAQ.Score) {
+			hit = &passages[i]
+		}
+	}
+	return hit, nil
 }
 
-// catchUpTime is how long a question waits until its collection is what the tables say.
-const catchUpTime = 2 * time.Second
+// readEntries keeps what entries ask, which takes longer to read than to compare. The zero value is ready, and safe for concurrent use.
+type readEntries struct {
+	mu    sync.Mutex
+	kept  map[string]readEntry // by what they are read from
+	bytes int                  // that those were read from
+}
 
-// catchUp makes a collection what the tables say now, so that an entry that any replica has changed holds. Error: it is not, or nobody knows.
+type readEntry struct {
+	stored, answer string
+	questions      *faq.Questions
+}
+
+// maxReadEntries is how many bytes of entries are kept read. That takes at most some forty times the memory.
+const maxReadEntries = 1 << 20
+
+// read reads an entry as it is stored.
+func (r *readEntries) read(id, stored string) (readEntry, error) {
+	r.mu.Lock()
+	was, ok := r.kept[id]
+	r.mu.Unlock()
+	if ok && was.stored == stored {
+		return was, nil
+	}
+	e, err := decodeFAQ(stored)
+	if err != nil || e == nil {
+		return readEntry{}, err
+	}
+	out := readEntry{stored, e.Answer, faq.Read(*e)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.kept == nil || r.bytes+len(stored) > maxReadEntries {
+		r.kept, r.bytes = map[string]readEntry{}, 0
+	}
+	r.bytes += len(stored) // also of one that is replaced: it is forgotten the sooner
+	r.kept[id] = out
+	return out, nil
+}
+
+// catchUpTime is how long a question waits until the entries of its collection are what the tables say. What follows them goes on for those that ask next.
+const (
+	catchUpTime = 2 * time.Second
+	catchUpMost = 5 * catchUpTime
+)
+
+// catchUp makes the entries of a collection what the tables say since this was called, and who may see them, so that what any replica has changed holds. Of all who wait one
+// goroutine follows. Nobody waits for longer than two seconds, half of the time that he has, or where that has waited for so long already. Error: they are not, or nobody knows.
 func (s *Service) catchUp(ctx context.Context, ci *collectionIndex) error {
-	ctx, cancel := context.WithTimeout(ctx, catchUpTime)
-	defer cancel()
+	wait := catchUpTime
+	if end, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(end)/2)
+	}
+	return ci.caughtUp.wait(ctx, wait, func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), catchUpMost)
+		defer cancel()
+		err := s.followFAQ(ctx, ci)
+		if was := ci.behindFAQ.Swap(err != nil); err != nil && !was {
+			s.log.Warn("rag: a collection cannot follow its tables; no entry of its FAQ is told until it can", slog.String("collection", ci.id), slog.Any("error", err))
+		}
+		return err
+	})
+}
+
+// turns has one goroutine do a thing again and again, for all who wait for a turn that began after they came. The zero value is ready.
+type turns struct {
+	mu    sync.Mutex
+	next  *turn     // that the goroutine takes next; nil for none
+	runs  bool      // it is there
+	since time.Time // when it began with its turn
+}
+
+type turn struct {
+	done chan struct{}
+	err  error // once that is closed
+}
+
+// wait returns what a turn comes to that begins from now on, or errBehind behind the time, or at once where the turn before it has been at it for longer than that.
+func (t *turns) wait(ctx context.Context, most time.Duration, do func() error) error {
+	t.mu.Lock()
+	if t.runs && time.Since(t.since) > catchUpTime {
+		t.mu.Unlock()
+		return errBehind
+	}
+	if t.next == nil {
+		t.next = &turn{done: make(chan struct{})}
+	}
+	mine := t.next
+	if !t.runs {
+		t.runs, t.since = true, time.Now()
+		go t.run(do)
+	}
+	t.mu.Unlock()
+	late := time.NewTimer(most)
+	defer late.Stop()
+	select {
+	case <-mine.done:
+		return mine.err
+	case <-late.C:
+		return errBehind
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (t *turns) run(do func() error) {
+	for {
+		t.mu.Lock()
+		mine := t.next
+		t.next, t.since = nil, time.Now()
+		t.runs = mine != nil
+		t.mu.Unlock()
+		if mine == nil {
+			return
+		}
+		mine.err = do()
+		close(mine.done)
+	}
+}
+
+// followFAQ follows who may see what of a collection, its glossary, and its entries. Other documents that come in are left to [Service.followTurn].
+func (s *Service) followFAQ(ctx context.Context, ci *collectionIndex) error {
 	row, found, err := s.store.collection(ctx, ci.id)
 	if err == nil && !found {
 		err = noCollection(ci.key.name)
 	}
+	if err == nil && ci.followed.Load() < row.Revision {
+		row, err = s.followOne(ctx, ci)
+	}
+	if err == nil {
+		err = s.readGlossary(ctx, ci, row)
+	}
 	if err != nil {
 		return err
 	}
-	for range 3 { // what is pending may change while it is read
-		if ci.followed.Load() >= row.Revision && ci.passages.View().Revision() >= row.Revision {
-			return s.readGlossary(ctx, ci, row)
-		}
-		if row, err = s.followOne(ctx, ci); err != nil {
-			return err
-		}
-		if err = s.followHeavy(ctx, ci, row.Revision); err != nil && !errors.Is(err, errChanged) {
+	lacks := ci.lacksFAQ()
+	for part := range slices.Chunk(lacks, fillDocuments) {
+		if err := s.fetch(ctx, ci, part, true); err != nil {
 			return err
 		}
 	}
-	return errBehind
+	if len(lacks) > 0 && len(ci.lacksFAQ()) > 0 { // one was changed meanwhile
+		return errBehind
+	}
+	return ci.failed()
+}
+
+// lacksFAQ returns the documents with a version that is an entry of which the store lacks something.
+func (ci *collectionIndex) lacksFAQ() (ids []string) {
+	ci.change.Lock()
+	defer ci.change.Unlock()
+	for id := range ci.entries {
+		if ci.pending[id] {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }

@@ -2,10 +2,16 @@ package rag
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gorm.io/gorm"
@@ -87,10 +93,35 @@ func TestFAQ(t *testing.T) {
 			t.Errorf("with the label %q: %+v, %v", labels, list, err)
 		}
 	}
-	// Nobody who does not ask for it is told an entry.
-	trace := Trace{}
-	if _, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "公交卡在哪里充值", TopK: 1, Trace: &trace}); err != nil || trace.FAQ != nil {
-		t.Errorf("%+v, %v", trace.FAQ, err)
+	// Nobody who does not ask for it is told an entry, and nothing is compared for him.
+	for _, scores := range []bool{false, true} {
+		trace := Trace{}
+		found, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "公交卡在哪里充值", TopK: 1, Trace: &trace, FAQScores: scores})
+		if err != nil || trace.FAQ != nil || len(found) != 1 || (found[0].FAQ != nil) != scores {
+			t.Errorf("scores %v: %+v, %+v, %v", scores, trace.FAQ, found, err)
+		}
+	}
+	// Another number is another entry, and may be a negative question.
+	one := putFAQ(t, s, "", faq.Entry{Question: "fee under 1.5 tonnes?", Negative: []string{"fee under 15 tonnes?"}, Answer: "Ten."})
+	if two := putFAQ(t, s, "", faq.Entry{Question: "fee under 15 tonnes?", Answer: "Hundred."}); two == one {
+		t.Error("it has replaced the entry of another number")
+	}
+	if a, b := asks(t, s, "Fee under 1.5 tonnes"), asks(t, s, "Fee under 15 tonnes"); a != "Ten." || b != "Hundred." {
+		t.Errorf("1.5: %q, 15: %q", a, b)
+	}
+	// Of entries with equal text, of which searches show one, each vetoes.
+	for i, negative := range [][]string{nil, {"how do I top up the card abroad"}, nil} {
+		d, err := s.FAQDocument(t.Context(), "acme", "kb", "", faq.Entry{Question: "how do I top up the card", Negative: negative, Answer: "In the app."}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Name = fmt.Sprint("copy-", i)
+		if _, err := s.Ingest(t.Context(), *d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, b := asks(t, s, "How do I top up the card"), asks(t, s, "How do I top up the card abroad"); a != "In the app." || b != "" {
+		t.Errorf("of equal entries: %q, %q", a, b)
 	}
 	// The export of a tenant has what an entry is made of.
 	exported := 0
@@ -202,6 +233,95 @@ func TestFAQHoldsOnReplicas(t *testing.T) {
 		if _, err := b.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: q, TopK: 1, Trace: &trace, FAQ: true}); trace.FAQ != nil {
 			t.Errorf("it tells %+v, %v", trace.FAQ, err)
 		}
+	})
+}
+
+// TestQuestionsDoNotWaitLong: whoever tells the store something else for long, or what comes in beside, keeps no question from its search within the time of its caller.
+// Those who wait have one goroutine follow, and an entry that comes in is read before them, and nothing else.
+func TestQuestionsDoNotWaitLong(t *testing.T) {
+	db := dbtest.SQLite(t)
+	a, b := serviceIn(t, t.TempDir(), db, newHashed()), service(t, db, newHashed())
+	create(t, a, "acme", "kb")
+	putFAQ(t, a, "", faq.Entry{Question: "Is there tea?", Answer: "Yes."})
+	follow(t, b)
+	ci, err := b.collection("acme", "kb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A document that another replica has taken in stays to be read; an entry is.
+	ingest(t, a, "kb", "a.txt", "Coffee is out.")
+	putFAQ(t, a, "", faq.Entry{Question: "Is there cocoa?", Answer: "No."})
+	if got := asks(t, b, "is there cocoa"); got != "No." || ci.lacks() != 1 {
+		t.Errorf("%q, it lacks %d documents", got, ci.lacks())
+	}
+	search := func() (found []Passage, trace Trace, err error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		found, err = b.Search(ctx, Query{Tenant: "acme", Collection: "kb", Text: "is there tea", TopK: 1, Trace: &trace, FAQ: true})
+		return found, trace, err
+	}
+	putFAQ(t, a, "", faq.Entry{Question: "Is there water?", Answer: "Yes."}) // something to follow
+	ci.change.Lock()
+	defer func() { // whoever follows is let go on, and ends
+		ci.change.Unlock()
+		if err := b.catchUp(t.Context(), ci); err != nil {
+			t.Error(err)
+		}
+	}()
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if found, trace, err := search(); err != nil || len(found) != 1 || trace.FAQ != nil {
+				t.Errorf("%+v, %+v, %v", found, trace.FAQ, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestTurns: who waits is told of a turn that began after he came; all who wait share it. Behind a turn that takes too long nobody waits.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var is turns
+		begun, end := make(chan int), make(chan error)
+		n := 0
+		do := func() error {
+			n++
+			begun <- n
+			return <-end
+		}
+		got := make(chan error)
+		wait := func() { got <- is.wait(t.Context(), time.Second, do) }
+		go wait()
+		<-begun
+		for range 3 { // while it runs: they wait for the next one
+			go wait()
+		}
+		synctest.Wait()
+		end <- nil
+		if err := <-got; err != nil || <-begun != 2 {
+			t.Fatal(err, n)
+		}
+		end <- io.EOF
+		for range 3 {
+			if err := <-got; !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+		}
+		go wait()
+		<-begun
+		start := time.Now()
+		if err := <-got; !errors.Is(err, errBehind) || time.Since(start) != time.Second {
+			t.Fatal(err, time.Since(start))
+		}
+		time.Sleep(catchUpTime)
+		start = time.Now()
+		go wait()
+		if err := <-got; !errors.Is(err, errBehind) || time.Since(start) != 0 || n != 3 {
+			t.Fatal(err, time.Since(start), n)
+		}
+		end <- nil
 	})
 }
 

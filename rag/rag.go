@@ -119,6 +119,7 @@ type Service struct {
 	model     Model // of what is stored
 	embedder  Model // as it was configured: what whoever asks brings
 	weights   weights
+	asked     readEntries // of FAQs
 	reader    *parse.Reader
 	again     *reembedder
 	log       *slog.Logger

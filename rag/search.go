@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/internal/fault"
-	"github.com/sluice-project/sluice/rag/faq"
 	"github.com/sluice-project/sluice/rag/index"
 )
 
@@ -27,7 +25,9 @@ type Query struct {
 	TopK               int // from 1 to Config.MaxTopK
 	Embed              EmbedFunc
 	Trace              *Trace // filled by a search, unless nil
-	// FAQ has the collection follow the tables first, so that the entry of a FAQ that the question asks, which the trace has, is as any replica has left it.
+	// FAQScores has the entries of a FAQ that are found held against the question.
+	FAQScores bool
+	// FAQ does, too, and has the collection follow the tables first, so that the entry of a FAQ that the question asks, which the trace has, is as any replica has left it.
 	FAQ bool
 }
 
@@ -70,10 +70,10 @@ type Passage struct {
 	Evidence float64
 	// Duplicates is how many passages with the same text a search has found behind this one, and left out.
 	Duplicates int
-	// FAQ says how the question matches the entry of a FAQ that the passage is; nil of other passages, and of entries that were not compared.
+	// FAQ says how the question matches the entry of a FAQ that the passage is; nil of other passages, and of entries that were not compared: unless the query wants it none is.
 	FAQ *FAQMatch
 
-	entry *faq.Entry
+	faq string // the entry that it is, as encodeFAQ writes it
 }
 
 // maxQuery bounds the text of a query, in bytes.
@@ -120,17 +120,18 @@ func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
 	}
 	fresh := q.FAQ && q.Trace != nil
 	if fresh {
-		if err := s.catchUp(ctx, ci); err != nil {
-			s.log.Warn("rag: a collection cannot follow its tables; no entry of its FAQ is told", slog.String("collection", ci.id), slog.Any("error", err))
-			fresh = false
-		}
+		fresh = s.catchUp(ctx, ci) == nil
 		if err := s.answers(ci); err != nil {
 			return nil, err
 		}
 	}
 	// The vector is that of the question as it stands: terms of a glossary have passed no policy, and the embedding model may be another's.
 	forms, expanded := ci.forms(q.Text)
-	out, hit, err := ci.search(ctx, s.weights, forms, vectors[0], q.viewer(), at, q.TopK)
+	var match func([]Passage) (*Passage, error)
+	if fresh || q.FAQScores {
+		match = func(found []Passage) (*Passage, error) { return s.matchFAQ(ctx, forms, found) }
+	}
+	out, hit, err := ci.search(ctx, s.weights, forms, vectors[0], q.viewer(), at, q.TopK, match)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, q.Collection)
 	}

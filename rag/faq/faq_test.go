@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // labelled is an entry with questions that ask it, and others that do not.
@@ -45,8 +48,8 @@ type pair struct {
 func best(q string, e Entry) (f Features) {
 	most := -1.0
 	for _, other := range e.Asked() {
-		if g := compare(read(q), read(other)); g[featureShared]+g[featureRun] > most {
-			most, f = g[featureShared]+g[featureRun], g
+		if g := compare(read(q), read(other)); g[featureShared] > most {
+			most, f = g[featureShared], g
 		}
 	}
 	return f
@@ -147,7 +150,7 @@ func TestLearned(t *testing.T) {
 			for n, q := range slices.Concat(l.Asks, l.Others) {
 				top, hit := -1, Match{}
 				for j, o := range all {
-					if got := m.Matcher([]string{q}).Match(o.entry()); !got.Vetoed && got.Score >= above && got.Score > hit.Score {
+					if got := m.Matcher([]string{q}).Match(Read(o.entry())); !got.Vetoed && got.Score >= above && got.Score > hit.Score {
 						top, hit = j, got
 					}
 				}
@@ -163,7 +166,7 @@ func TestLearned(t *testing.T) {
 			}
 		}
 		t.Logf("above %.1f: of 30 questions that ask an entry %d hit it and %d hit none; of these and 40 near misses %d hit a wrong one", above, right, missed, wrong)
-		if above == 0.8 && (right < 18 || wrong > 2) {
+		if above == 0.9 && (right < 18 || wrong > 0) {
 			t.Errorf("above %.1f: %d right, %d wrong", above, right, wrong)
 		}
 	}
@@ -183,7 +186,7 @@ func model(t *testing.T) *Model {
 func TestWhatSpeaksAgainst(t *testing.T) {
 	t.Parallel()
 	m := model(t)
-	score := func(q string, e Entry) Match { return m.Matcher([]string{q}).Match(e) }
+	score := func(q string, e Entry) Match { return m.Matcher([]string{q}).Match(Read(e)) }
 	e := Entry{Question: "公交卡在哪里充值？", Similar: []string{"Where do I top up bus card 12?"}, Negative: []string{"公交卡在哪里退？"}}
 	for _, same := range []string{"公交卡在哪里充值", "公交卡，在哪裡充值", "ＷＨＥＲＥ do i top up bus card 12"} {
 		if got := score(same, e); got.Score != 1 || got.Vetoed {
@@ -209,12 +212,60 @@ func TestWhatSpeaksAgainst(t *testing.T) {
 	if got := score(long+"，另外还要退卡", Entry{Question: long}); got.Score > 0.01 {
 		t.Errorf("a question that says more than is read: %+v", got)
 	}
-	if got := (m.Matcher(nil)).Match(e); got.Score > 0.01 {
+	if got := (m.Matcher(nil)).Match(Read(e)); got.Score > 0.01 {
 		t.Errorf("no question: %+v", got)
 	}
 	for _, empty := range []string{"", "？？", strings.Repeat("字", 100_000)} {
 		if got := score(empty, Entry{Question: "？"}); got.Score > 0.5 || math.IsNaN(got.Score) {
 			t.Errorf("%.10q: %+v", empty, got)
+		}
+	}
+}
+
+// TestOtherQuestions: what has the words of a question and asks something else is never the same question, nor above one half; what is written otherwise is the same.
+func TestOtherQuestions(t *testing.T) {
+	t.Parallel()
+	m := model(t)
+	for _, p := range [][2]string{
+		{"fee above 1.5 tonnes?", "fee above 15 tonnes?"}, {"利率高于3.5%怎么办", "利率高于35%怎么办"}, {"what to do at -5 degrees", "what to do at 5 degrees"}, {"refund <10 days", "refund >10 days"},
+		{"Is there a C++ course?", "Is there a C course?"}, {"who may give to A+", "who may give to A-"}, {"open at 10:30", "open at 1030"}, {"rows 1 5", "rows 15"}, {"一年期3-5%", "一年期35%"}, {"能用 C#？", "能用C？"},
+		{"transfer from A1 to B1", "transfer from B1 to A1"}, {"upgrade from basic to premium", "upgrade from premium to basic"}, {"从公积金转到商业贷款", "从商业贷款转到公积金"}, {"旧卡换新卡怎么办", "新卡换旧卡怎么办"},
+		{"refund before shipping", "refund after shipping"}, {"发货前能退款吗", "发货后能退款吗"}, {"三号窗口几点开门", "五号窗口几点开门"}, {"周三几点关门", "周五几点关门"}, {"二十三楼在哪", "二十楼在哪"}, {"second of 2 and 3", "second of 3 and 2"},
+	} {
+		for range 2 {
+			if Key(p[0]) == Key(p[1]) {
+				t.Errorf("%q and %q have the key %q", p[0], p[1], Key(p[0]))
+			}
+			if got := m.Matcher(p[:1]).Match(Read(Entry{Question: p[1]})); got.Score > 0.5 {
+				t.Errorf("%q asks %q with %.3f", p[0], p[1], got.Score)
+			}
+			// An editor may say so, too: its own question is not vetoed by what it is told apart from.
+			if got := m.Matcher(p[:1]).Match(Read(Entry{Question: p[0], Negative: p[1:]})); got.Score != 1 || got.Vetoed {
+				t.Errorf("%q beside the negative %q: %+v", p[0], p[1], got)
+			}
+			if got := m.Matcher(p[:1]).Match(Read(Entry{Question: p[1], Negative: p[:1]})); !got.Vetoed {
+				t.Errorf("%q is not vetoed", p[0])
+			}
+			p[0], p[1] = p[1], p[0]
+		}
+	}
+	for _, same := range [][]string{
+		{"Where is desk 7?", "where is  desk 7", "ＷＨＥＲＥ is “desk” 7 !", "Where is desk 7…"}, {"公交卡，在哪裡充值？", "公交卡在哪里充值", "公交卡 在哪里 充值。"}, {"top-up fee: 1.5%", "Top up fee 1.5 ％.", "top‐up fee; 1.5%"}, {"what’s new", "What's new?"},
+	} {
+		for _, q := range same {
+			if Key(q) != Key(same[0]) || Key(q) == "" {
+				t.Errorf("%q is %q, not %q", q, Key(q), Key(same[0]))
+			}
+		}
+	}
+	for _, apart := range [][2]string{{"is it now here", "is it nowhere"}, {"we're open", "were open"}, {".NET", "NET"}} {
+		if Key(apart[0]) == Key(apart[1]) {
+			t.Errorf("%q", apart)
+		}
+	}
+	for text, want := range map[string]int{"三": 3, "十": 10, "十二": 12, "二十三": 23, "一百零五": 105, "二〇二六": 2026, "两千": 2000} {
+		if got := number([]rune(text)); got != want {
+			t.Errorf("%s: %d", text, got)
 		}
 	}
 }
@@ -226,11 +277,22 @@ func FuzzMatch(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, q, asked, negative string) {
-		got := m.Matcher([]string{q}).Match(Entry{Question: asked, Negative: []string{negative}})
+		got := m.Matcher([]string{q}).Match(Read(Entry{Question: asked, Negative: []string{negative}}))
 		if !(got.Score >= 0 && got.Score <= 1) {
 			t.Errorf("%v", got.Score)
 		}
-		if q == negative && read(q).folded != "" && !got.Vetoed {
+		digits := func(s string) string {
+			return strings.Map(func(r rune) rune {
+				if unicode.IsDigit(r) {
+					return r
+				}
+				return -1
+			}, norm.NFKC.String(strings.ToValidUTF8(s, " ")))
+		}
+		if digits(q) != digits(asked) && (Key(q) == Key(asked) && Key(q) != "" || got.Score == 1) {
+			t.Error("other numbers are the same")
+		}
+		if q == negative && read(q).key != "" && !got.Vetoed {
 			t.Error("a negative question does not veto itself")
 		}
 	})
