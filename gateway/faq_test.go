@@ -41,6 +41,12 @@ func TestDirectAnswers(t *testing.T) {
 		"JSON":             {above: 0.8, score: 1, change: func(c *Call) { c.Format = &engine.Format{JSONObject: true} }},
 		"a tool is forced": {above: 0.8, score: 1, change: func(c *Call) { c.Tools, c.ToolChoice.Mode = []engine.Tool{{Name: "f"}}, engine.ToolRequired }},
 		"a tool may be":    {above: 0.8, score: 1, direct: true, change: func(c *Call) { c.Tools = []engine.Tool{{Name: "f"}} }},
+		"a system message": {above: 0.8, score: 1, direct: true, change: func(c *Call) {
+			c.Messages = append([]engine.Message{{Role: "system", Content: "Be brief."}}, c.Messages...)
+		}},
+		"said before": {above: 0.8, score: 1, change: func(c *Call) {
+			c.Messages = append([]engine.Message{{Role: "user", Content: "Here is my contract."}, {Role: "assistant", Content: "Yes?"}}, c.Messages...)
+		}},
 		"continued": {above: 0.8, score: 1, change: func(c *Call) {
 			c.Messages = append(c.Messages, engine.Message{Role: "assistant", Content: "Ask"})
 		}},

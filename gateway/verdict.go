@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -163,12 +164,13 @@ func (r *run) answeredBy(e *Evidence) *Evidence {
 	return e
 }
 
-// directAnswer returns the entry of a FAQ that answers the call in the place of a model; nil if none does. It answers in prose, and the last message only: where a
-// tool has to be called, a format kept to or an answer continued, the model does.
+// directAnswer returns the entry of a FAQ that answers the call in the place of a model; nil if none does. It answers in prose, and the first question of a
+// conversation: where a tool has to be called, a format kept to or an answer continued, or something was said before, the model does.
 func (r *run) directAnswer(hit *rag.Passage) *rag.Passage {
 	c := r.received
+	said := func(m engine.Message) bool { return m.Role != "system" && m.Role != "developer" }
 	switch n := len(c.Messages); {
-	case r.call.Action.runsNothing(), c.Format != nil, c.Echo, n == 0, c.Messages[n-1].Role != "user",
+	case r.call.Action.runsNothing(), c.Format != nil, c.Echo, n == 0, c.Messages[n-1].Role != "user", slices.ContainsFunc(c.Messages[:n-1], said),
 		c.ToolChoice.Mode == engine.ToolRequired, c.ToolChoice.Mode == engine.ToolFunction:
 		return nil
 	}
