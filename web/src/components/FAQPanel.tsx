@@ -7,6 +7,7 @@ import { type Column, DataTable } from './DataTable';
 import { Failure } from './Failure';
 import { LinkButton } from './LinkButton';
 import { Panel } from './Panel';
+import { Time } from './Time';
 
 /** The frequent questions of a knowledge base: what asks an entry gets its answer without a model, where the policy says so. */
 export function FAQPanel({ collection }: { collection: string }) {
@@ -51,7 +52,12 @@ export function FAQPanel({ collection }: { collection: string }) {
         ) : (
           <LinkButton
             title={t('faq.edit')}
-            onClick={() => form.setFieldsValue({ id: x.id, question: x.question, similar: x.similar, negative: x.negative, answer: x.answer, valid_until: x.valid_until })}
+            onClick={() =>
+              // Of an entry in effect the change counts from now on; another one keeps when it begins.
+              form.setFieldsValue({
+                id: x.id, question: x.question, similar: x.similar, negative: x.negative, answer: x.answer, labels: x.labels, valid_from: x.in_effect ? undefined : x.valid_from, valid_until: x.valid_until,
+              })
+            }
           >
             {x.question}
           </LinkButton>
@@ -62,6 +68,9 @@ export function FAQPanel({ collection }: { collection: string }) {
     { key: 'negative', title: t('faq.negative'), render: (x) => x.negative.join(' · '), csv: (x) => x.negative.join(' | ') },
     { key: 'answer', title: t('faq.answer'), render: (x) => x.answer, csv: (x) => x.answer },
     { key: 'labels', title: t('knowledge.labels'), render: (x) => x.labels.map((l) => <Tag key={l}>{l}</Tag>), csv: (x) => x.labels.join(' | ') },
+    { key: 'from', title: t('access.from'), render: (x) => x.valid_from && <Time at={x.valid_from} />, csv: (x) => x.valid_from ?? '' },
+    { key: 'until', title: t('access.until'), render: (x) => (x.valid_until ? <Time at={x.valid_until} /> : t('access.noEnd')), csv: (x) => x.valid_until ?? '' },
+    { key: 'state', title: t('access.state'), render: (x) => (x.in_effect ? <Tag color="green">{t('access.inEffect')}</Tag> : <Tag>{t('access.notInEffect')}</Tag>), csv: (x) => String(x.in_effect) },
     {
       key: 'actions',
       title: t('table.actions'),
@@ -80,7 +89,10 @@ export function FAQPanel({ collection }: { collection: string }) {
   return (
     <Panel title={t('faq.title')}>
       <Flex vertical gap={12}>
-        <Form form={form} layout="vertical" onFinish={() => put.mutate(form.getFieldsValue(true) as Schema['NewFAQEntry'])}>
+        <Form form={form} layout="vertical" onFinish={() => {
+            const entry = form.getFieldsValue(true) as Schema['NewFAQEntry'];
+            put.mutate({ ...entry, labels: form.isFieldTouched('labels') ? entry.labels : undefined }); // else they stay
+          }}>
           <Form.Item name="question" label={t('faq.question')} rules={[{ required: true, whitespace: true }]} style={{ marginBottom: 12 }}>
             <Input maxLength={500} />
           </Form.Item>
@@ -88,6 +100,9 @@ export function FAQPanel({ collection }: { collection: string }) {
           {questions('negative')}
           <Form.Item name="answer" label={t('faq.answer')} rules={[{ required: true, whitespace: true }]} style={{ marginBottom: 12 }}>
             <Input.TextArea maxLength={4000} autoSize={{ minRows: 2, maxRows: 10 }} />
+          </Form.Item>
+          <Form.Item name="labels" label={t('knowledge.labels')} extra={t('access.labelsHelp')} style={{ marginBottom: 12 }}>
+            <Select mode="tags" open={false} suffixIcon={null} />
           </Form.Item>
           <Flex gap={12}>
             <Button type="primary" htmlType="submit" loading={put.isPending}>

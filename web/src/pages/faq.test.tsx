@@ -14,7 +14,7 @@ afterEach(() => {
 
 const entry = {
   id: 'e-1', question: 'Where is desk 7?', similar: ['desk 7, where'], negative: ['Where was desk 7?'], answer: 'On floor 2.', labels: ['staff'],
-  in_effect: true, version: 'v1', revision: 3, valid_until: '2030-01-01T00:00:00Z',
+  in_effect: true, version: 'v1', revision: 3, valid_from: '2020-01-01T00:00:00Z', valid_until: '2030-01-01T00:00:00Z',
 };
 const answers = {
   'GET /me': () => json(200, {}),
@@ -52,6 +52,20 @@ describe('the FAQ of a knowledge base', () => {
     expect(sent.filter((s) => s.method === 'POST')[1]!.body).toEqual({
       id: 'e-1', question: entry.question, similar: entry.similar, negative: entry.negative, answer: 'On floor 3.', valid_until: entry.valid_until,
     });
+  });
+
+  it('keeps when an entry begins that is not in effect yet, and says so', async () => {
+    signIn({ permissions: ['rag.read', 'rag.write'] });
+    const sent = server({ ...answers, 'GET /rag/collections/kb/faq': () => json(200, { items: [{ ...entry, in_effect: false, valid_from: '2029-01-01T00:00:00Z' }] }) });
+    show(<Knowledge />);
+    await screen.findByText('Not in effect');
+    await press('Where is desk 7?');
+    const labels = screen.getByLabelText('Labels');
+    fireEvent.change(labels, { target: { value: 'hall' } });
+    fireEvent.keyDown(labels, { key: 'Enter', keyCode: 13 });
+    await press('Save entry');
+    await waitFor(() => expect(sent.filter((s) => s.method === 'POST')).toHaveLength(1));
+    expect(sent.find((s) => s.method === 'POST')!.body).toMatchObject({ id: 'e-1', valid_from: '2029-01-01T00:00:00Z', valid_until: entry.valid_until, labels: ['staff', 'hall'] });
   });
 
   it('says in a search what would answer, and is not asked for by who cannot write it', async () => {

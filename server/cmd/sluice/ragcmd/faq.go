@@ -2,6 +2,7 @@ package ragcmd
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -71,13 +72,13 @@ func (a *app) ragFAQCommand(f *ragFlags) *cobra.Command {
 					return err
 				}
 				w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
-				fmt.Fprintln(w, "QUESTION\tSIMILAR\tNEGATIVE\tLABELS\tVERSION")
+				fmt.Fprintln(w, "QUESTION\tSIMILAR\tNEGATIVE\tLABELS\tVERSION\tIN EFFECT\tFROM\tUNTIL")
 				for _, e := range all {
 					name := e.Question
 					if e.Damaged != nil && *e.Damaged {
 						name = e.Id + " " + a.Say("cli.rag_glossary.damaged")
 					}
-					fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", name, len(e.Similar), len(e.Negative), dash(e.Labels), e.Version)
+					fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%t\t%s\t%s\n", name, len(e.Similar), len(e.Negative), dash(e.Labels), e.Version, e.InEffect, cmp.Or(faqTime(e.ValidFrom), "-"), cmp.Or(faqTime(e.ValidUntil), "-"))
 				}
 				return w.Flush()
 			},
@@ -154,17 +155,19 @@ func some(values []string) *[]string {
 	return &values
 }
 
+// faqTime is a time as tables have it; "" for none.
+func faqTime(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
 // writeFAQ writes entries as a table, without those that cannot be read. It does not say since when one is in effect that is: what is changed in the table counts from
 // when it is imported, and not for what was before.
 func writeFAQ(to io.Writer, all []adminapi.FAQEntry) error {
 	w := csv.NewWriter(to)
 	_ = w.Write(faqColumns()) // Error below
-	at := func(t *time.Time) string {
-		if t == nil {
-			return ""
-		}
-		return t.UTC().Format(time.RFC3339Nano)
-	}
 	for _, e := range all {
 		if e.Damaged != nil && *e.Damaged {
 			continue
@@ -172,7 +175,7 @@ func writeFAQ(to io.Writer, all []adminapi.FAQEntry) error {
 		if e.InEffect {
 			e.ValidFrom = nil
 		}
-		line := []string{e.Question, strings.Join(e.Similar, "\n"), strings.Join(e.Negative, "\n"), e.Answer, strings.Join(e.Labels, "\n"), at(e.ValidFrom), at(e.ValidUntil)}
+		line := []string{e.Question, strings.Join(e.Similar, "\n"), strings.Join(e.Negative, "\n"), e.Answer, strings.Join(e.Labels, "\n"), faqTime(e.ValidFrom), faqTime(e.ValidUntil)}
 		for i := range line {
 			line[i] = csvcell.Plain(line[i])
 		}
@@ -205,6 +208,7 @@ func readFAQ(raw []byte, path string) ([]adminapi.NewFAQEntry, error) {
 		return nil, cli.Misuse("cli.rag_faq.columns", path, strings.Join(faqColumns(), ", "))
 	}
 	var out []adminapi.NewFAQEntry
+	lines := map[string]int{} // of questions
 	for {
 		cells, err := r.Read()
 		if errors.Is(err, io.EOF) {
@@ -237,6 +241,11 @@ func readFAQ(raw []byte, path string) ([]adminapi.NewFAQEntry, error) {
 			}
 			return nil, cli.Misuse("cli.rag_faq.incomplete", path, line)
 		}
+		key := faq.Key(e.Question)
+		if was, again := lines[key]; again { // the later one would replace it
+			return nil, cli.Misuse("cli.rag_faq.twice", path, was, line)
+		}
+		lines[key] = line
 		for name, to := range map[string]**time.Time{"valid_from": &e.ValidFrom, "valid_until": &e.ValidUntil} {
 			if text := cell(name); text != "" {
 				at, err := time.Parse(time.RFC3339Nano, text)

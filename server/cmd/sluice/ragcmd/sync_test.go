@@ -425,7 +425,10 @@ func TestReadFAQ(t *testing.T) {
 	if got, err := readFAQ([]byte("\ufeffAnswer, question\n\nb,a\n"), "f"); err != nil || len(got) != 1 || got[0].Question != "a" || got[0].Answer != "b" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, bad := range []string{"", "a,b\n", "question,answer\n", "question,question,answer\na,b,c\n", "answer\na\n", "question,answer\na,\n", "question,answer,valid_from\na,b,tomorrow\n", "question,answer\n\"a\n", "question,answer\n\xff,a\n"} {
+	if got, err := readFAQ([]byte("question,answer\nfee under 1.5 t?,a\nfee under 15 t?,b\n"), "f"); err != nil || len(got) != 2 {
+		t.Errorf("other numbers: %+v, %v", got, err)
+	}
+	for _, bad := range []string{"", "a,b\n", "question,answer\n", "question,question,answer\na,b,c\n", "answer\na\n", "question,answer\na,\n", "question,answer,valid_from\na,b,tomorrow\n", "question,answer\n\"a\n", "question,answer\n\xff,a\n", "question,answer\nfee under 15 t?,a\nFee under 15 t,b\n"} {
 		if got, err := readFAQ([]byte(bad), "f"); err == nil {
 			t.Errorf("%q: %v", bad, got)
 		}
