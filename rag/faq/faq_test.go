@@ -227,10 +227,26 @@ func TestOtherQuestions(t *testing.T) {
 	t.Parallel()
 	m := model(t)
 	for _, p := range [][2]string{
-		{"fee above 1.5 tonnes?", "fee above 15 tonnes?"}, {"利率高于3.5%怎么办", "利率高于35%怎么办"}, {"what to do at -5 degrees", "what to do at 5 degrees"}, {"refund <10 days", "refund >10 days"},
-		{"Is there a C++ course?", "Is there a C course?"}, {"who may give to A+", "who may give to A-"}, {"open at 10:30", "open at 1030"}, {"rows 1 5", "rows 15"}, {"一年期3-5%", "一年期35%"}, {"能用 C#？", "能用C？"},
-		{"transfer from A1 to B1", "transfer from B1 to A1"}, {"upgrade from basic to premium", "upgrade from premium to basic"}, {"从公积金转到商业贷款", "从商业贷款转到公积金"}, {"旧卡换新卡怎么办", "新卡换旧卡怎么办"},
-		{"refund before shipping", "refund after shipping"}, {"发货前能退款吗", "发货后能退款吗"}, {"三号窗口几点开门", "五号窗口几点开门"}, {"周三几点关门", "周五几点关门"}, {"二十三楼在哪", "二十楼在哪"}, {"second of 2 and 3", "second of 3 and 2"},
+		{"fee above 1.5 tonnes?", "fee above 15 tonnes?"},
+		{"利率高于3.5%怎么办", "利率高于35%怎么办"},
+		{"what to do at -5 degrees", "what to do at 5 degrees"},
+		{"refund <10 days", "refund >10 days"},
+		{"Is there a C++ course?", "Is there a C course?"},
+		{"who may give to A+", "who may give to A-"},
+		{"open at 10:30", "open at 1030"},
+		{"rows 1 5", "rows 15"},
+		{"一年期3-5%", "一年期35%"},
+		{"能用 C#？", "能用C？"},
+		{"transfer from A1 to B1", "transfer from B1 to A1"},
+		{"upgrade from basic to premium", "upgrade from premium to basic"},
+		{"从公积金转到商业贷款", "从商业贷款转到公积金"},
+		{"旧卡换新卡怎么办", "新卡换旧卡怎么办"},
+		{"refund before shipping", "refund after shipping"},
+		{"发货前能退款吗", "发货后能退款吗"},
+		{"三号窗口几点开门", "五号窗口几点开门"},
+		{"周三几点关门", "周五几点关门"},
+		{"二十三楼在哪", "二十楼在哪"},
+		{"second of 2 and 3", "second of 3 and 2"},
 	} {
 		for range 2 {
 			if Key(p[0]) == Key(p[1]) {

@@ -60,7 +60,7 @@ describe('the FAQ of a knowledge base', () => {
     show(<Knowledge />);
     await screen.findByText('Not in effect');
     await press('Where is desk 7?');
-    const labels = screen.getByLabelText('Labels');
+    const labels = screen.getByLabelText('Access labels');
     fireEvent.change(labels, { target: { value: 'hall' } });
     fireEvent.keyDown(labels, { key: 'Enter', keyCode: 13 });
     await press('Save entry');
