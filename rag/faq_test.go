@@ -255,7 +255,7 @@ func TestQuestionsDoNotWaitLong(t *testing.T) {
 		t.Errorf("%q, it lacks %d documents", got, ci.lacks())
 	}
 	search := func() (found []Passage, trace Trace, err error) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*catchUpTime)
 		defer cancel()
 		found, err = b.Search(ctx, Query{Tenant: "acme", Collection: "kb", Text: "is there tea", TopK: 1, Trace: &trace, FAQ: true})
 		return found, trace, err

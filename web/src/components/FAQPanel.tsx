@@ -52,12 +52,13 @@ export function FAQPanel({ collection }: { collection: string }) {
         ) : (
           <LinkButton
             title={t('faq.edit')}
-            onClick={() =>
+            onClick={() => {
               // Of an entry in effect the change counts from now on; another one keeps when it begins.
               form.setFieldsValue({
-                id: x.id, question: x.question, similar: x.similar, negative: x.negative, answer: x.answer, labels: x.labels, valid_from: x.in_effect ? undefined : x.valid_from, valid_until: x.valid_until,
-              })
-            }
+                id: x.id, question: x.question, similar: x.similar, negative: x.negative, answer: x.answer, valid_from: x.in_effect ? undefined : x.valid_from, valid_until: x.valid_until,
+              });
+              form.setFields([{ name: 'labels', value: x.labels, touched: false }]);
+            }}
           >
             {x.question}
           </LinkButton>
