@@ -46,7 +46,7 @@ type sharedWork struct {
 // shareAnswer joins the answer of equal calls, if the policy has them share one.
 func (r *run) shareAnswer() {
 	rule := r.admission.decision.Caching()
-	if !rule.On || r.prompt.verdict.refusal != "" { // which no engine has said, and is judged for each caller
+	if !rule.On || r.prompt.verdict.unasked() { // which no engine has said, and is judged for each caller
 		return
 	}
 	if why := r.unshared(rule); why != "" {

@@ -445,7 +445,7 @@ func TestKeyHasEveryField(t *testing.T) {
 		}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(r.call.RAG).Elem() }, map[string]string{"OmitQuotes": later}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.sources.passages[0]).Elem() }, map[string]string{
-			"Text": made, "Title": later, "Section": later, "Start": later, "End": later, "Score": later, "ByWords": later, "Evidence": earlier, "Duplicates": later, "Known": made, "Document": later, "Revision": "of the collection; the passage has its own version",
+			"Text": made, "Title": later, "Section": later, "Start": later, "End": later, "Score": later, "ByWords": later, "Evidence": earlier, "Duplicates": later, "FAQ": earlier, "faq": earlier, "Known": made, "Document": later, "Revision": "of the collection; the passage has its own version",
 		}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.call).Elem() }, map[string]string{
 			"Credential": earlier, "As": earlier, "Batch": measures, "Resource": measures, "Plane": earlier, "Permission": earlier, "Tenant": "the caller's is in the key", "RequestID": request, "parent": request,

@@ -21,7 +21,7 @@ func (r *run) egress() *egress.Answer {
 		Choices: r.prompt.text.Request.Choices, Model: string(c.Model), Tools: tools, Stop: c.Stop,
 		JSON:     c.wantsJSON() && !c.Echo,
 		Logprobs: c.Logprobs >= 0, Masked: r.admission.decision.Masked() || r.prompt.verdict.rule.Checks(), // log-probabilities would tell what was dropped
-		Label:      r.admission.visible.sentence && r.prompt.verdict.refusal == "", // of a sentence of ours no model was asked for
+		Label:      r.admission.visible.sentence && !r.prompt.verdict.unasked(), // of a sentence of ours no model was asked for
 		RecordForm: egress.RecordForm(r.admission.recordForm), Open: r.newRelease, StoreValues: r.admission.decision.StoreValues, CallID: r.callID,
 		Digest: audit.NewAnswerDigest(r.p.deps.Keys, r.caller.Tenant), Released: r.released(),
 	})
@@ -38,7 +38,7 @@ func (r *run) release(ctx context.Context, ev engine.Event) ([]engine.Event, err
 	if ev.Used != nil {
 		r.answer.use(ev.Used)
 	}
-	if ev.HasOutput() && r.answer.firstToken == 0 && !r.nonStreaming() && r.prompt.verdict.refusal == "" { // when the first token of a whole answer came, nobody knows
+	if ev.HasOutput() && r.answer.firstToken == 0 && !r.nonStreaming() && !r.prompt.verdict.unasked() { // when the first token of a whole answer came, nobody knows
 		r.answer.begin(r.p.now().Sub(r.call.Received))
 	}
 	if r.answer.grounding != nil {

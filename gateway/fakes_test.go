@@ -499,6 +499,7 @@ type fakeRAG struct {
 	quotes   []rag.PassageRef
 	passages []rag.Passage
 	expanded []rag.Expansion
+	faq      *rag.Passage
 	hang     bool           // until its context ends
 	parts    int            // how many the question is asked in; 0: it is not
 	then     func()         // after the vectors have come
@@ -539,7 +540,9 @@ func (r *fakeRAG) Search(ctx context.Context, ask rag.Query) ([]rag.Passage, err
 	}
 	r.asks = append(r.asks, ask)
 	if ask.Trace != nil {
-		ask.Trace.Expanded = r.expanded
+		if ask.Trace.Expanded = r.expanded; ask.FAQ {
+			ask.Trace.FAQ = r.faq
+		}
 	}
 	for i := range r.parts {
 		part := ask.Text[i*len(ask.Text)/r.parts : (i+1)*len(ask.Text)/r.parts]

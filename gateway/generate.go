@@ -26,8 +26,8 @@ var errSilent = errors.New("the engine was silent, and another one is asked")
 
 // generate runs the prompt of a text on the instance that was chosen, and on others as the policy of the model says.
 func (r *run) generate(ctx context.Context) iter.Seq2[engine.Event, error] {
-	if r.prompt.verdict.refusal != "" {
-		return r.sayRefusal
+	if r.prompt.verdict.unasked() {
+		return r.sayOurs
 	}
 	return func(yield func(engine.Event, error) bool) {
 		again := true

@@ -140,7 +140,7 @@ func (r *run) finish(caller context.Context, end ending) {
 		r.leaveShared()
 		if r.answer.out != nil {
 			r.outcome.tally = r.answer.out.Tally()
-			if r.outcome.tally.Events += r.answer.grounding.kept(); r.prompt.verdict.refusal != "" { // which no engine has said
+			if r.outcome.tally.Events += r.answer.grounding.kept(); r.prompt.verdict.unasked() { // which no engine has said
 				r.outcome.tally.Events = 0
 			}
 		}
@@ -202,7 +202,7 @@ func (r *run) outcomeEvent(end ending, u audit.Usage, priceBook string, found []
 // both arms would seem to fail less. Nor does a fallback, whose times are those of another model, too.
 func (r *run) arm(outcome string) (rollout, arm string) {
 	asked := !r.answer.askedAt.IsZero() || r.answer.declined
-	if r.call.fallback.answersFor() || r.prompt.verdict.refusal != "" || !asked && (outcome == outcomeRefused || outcome == outcomeAborted) {
+	if r.call.fallback.answersFor() || r.prompt.verdict.unasked() || !asked && (outcome == outcomeRefused || outcome == outcomeAborted) {
 		return "", ""
 	}
 	return r.choice.Rollout, r.choice.Arm
@@ -411,7 +411,7 @@ func (r *run) event(stage audit.Stage, found []Finding) audit.Event {
 		e.Findings[i] = f.Finding
 	}
 	if stage != audit.StageOutcome {
-		if r.prompt.verdict.refusal == "" {
+		if !r.prompt.verdict.unasked() {
 			r.admission.visible.noteAdmitted(e.Detail)
 		}
 		return e

@@ -19,7 +19,8 @@ import (
 // TestEveryTextBesideAnAnswerIsReleased: package egress looks at events; what else reaches the caller is looked at here, so that a new field is.
 func TestEveryTextBesideAnAnswerIsReleased(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
-		reflect.TypeFor[rag.Passage]():   "Collection Document DocumentID Version Title Section Chunk Text Start End Score Known Revision ByWords Evidence Duplicates",
+		reflect.TypeFor[rag.Passage]():   "Collection Document DocumentID Version Title Section Chunk Text Start End Score Known Revision ByWords Evidence Duplicates FAQ faq",
+		reflect.TypeFor[rag.FAQMatch]():  "Match Answer", // which is masked in maskPassages, and leaves as an answer only
 		reflect.TypeFor[Citation]():      "Number Collection Document Title Section DocumentID Version Chunk Start End Score ByWords Text Truncated Withheld",
 		reflect.TypeFor[rag.Expansion](): "Term Found Added",
 		reflect.TypeFor[AnswerChoice]():  "Text Reasoning Refusal Calls Logprobs Finish StoppedBy",

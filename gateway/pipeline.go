@@ -157,7 +157,7 @@ func (r *run) answerStream(ctx context.Context, yield func(engine.Event, error) 
 	events := r.sharedAnswer(bounded)
 	if events == nil {
 		events = r.generate(bounded)
-		if r.prompt.verdict.refusal == "" {
+		if !r.prompt.verdict.unasked() {
 			defer r.markRunning()()
 		}
 	}

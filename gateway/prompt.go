@@ -215,14 +215,14 @@ func firstSet(otherwise float64, values ...*float64) float64 {
 }
 
 // reserve prepares the prompt, settles the limits on its tokens where they are counted, and sets aside what it may cost with the longest
-// completion. Where what was found is judged to answer nothing, no engine is asked and nothing is set aside.
+// completion. Where what was found is judged to answer nothing, or is an entry of a FAQ that answers, no engine is asked and nothing is set aside.
 func (r *run) reserve(ctx context.Context) error {
 	v, err := r.judge()
 	if err != nil {
 		return err
 	}
 	var p prompt
-	if v.refusal == "" {
+	if !v.unasked() {
 		if p, err = r.prepare(ctx); err != nil {
 			return err
 		}
@@ -230,7 +230,13 @@ func (r *run) reserve(ctx context.Context) error {
 			v = r.weigh(p.text.SegmentsKept)
 		}
 	}
-	if v.refusal != "" {
+	switch {
+	case v.direct:
+		p = prompt{text: &engine.Prompt{Request: r.request(), SegmentsKept: 1}, exact: true}
+		if p.citations, err = r.quotePassages(1); err != nil {
+			return err
+		}
+	case v.refusal != "":
 		p = prompt{text: &engine.Prompt{Request: r.request()}, exact: true}
 	}
 	p.verdict = v
@@ -238,7 +244,7 @@ func (r *run) reserve(ctx context.Context) error {
 	if r.call.Action.runsNothing() {
 		return nil
 	}
-	if v.refusal != "" {
+	if v.unasked() {
 		if r.slot.ticket != nil {
 			r.prompt.rate, err = r.slot.ticket.Adjust(ctx, 0)
 		}
@@ -355,7 +361,7 @@ func (r *run) record(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.need == route.Generate && !r.call.Action.runsNothing() && r.prompt.verdict.refusal == "" || r.call.Action == ActionSearch { // numbers are not labelled, nor sentences of ours
+	if r.need == route.Generate && !r.call.Action.runsNothing() && !r.prompt.verdict.unasked() || r.call.Action == ActionSearch { // numbers are not labelled, nor sentences of ours
 		r.receipt.label = r.p.deps.Labels.Make(r.call.RequestID, r.caller.Tenant)
 		r.receipt.labelText, r.receipt.labelKey = r.receipt.label.HeaderValue(), r.p.deps.Labels.KeyID(r.caller.Tenant)
 	}

@@ -12,7 +12,7 @@ import (
 
 // newRegistered gets the key of the tenant's fingerprints, before an engine works on what could not be remembered; nil if there is nothing to remember.
 func (r *run) newRegistered(ctx context.Context) (*registry.Answers, error) {
-	if r.p.deps.Registry == nil || r.need != route.Generate || r.call.Action.runsNothing() || r.prompt.verdict.refusal != "" {
+	if r.p.deps.Registry == nil || r.need != route.Generate || r.call.Action.runsNothing() || r.prompt.verdict.unasked() {
 		return nil, nil //nolint:nilnil // there is no answer of a model, or nobody remembers it
 	}
 	key, err := r.p.deps.Registry.Key(ctx, r.caller.Tenant)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/refusal"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag"
 	"github.com/sluice-project/sluice/rag/ground"
 )
 
@@ -19,7 +21,11 @@ type verdict struct {
 	rule    governance.Answering
 	score   float64        // how likely they answer
 	refusal refusal.Reason // "": the model answers
+	direct  bool           // an entry of a FAQ answers
 }
+
+// unasked reports whether no model is asked: what the caller gets is a sentence of ours, or what a person has written.
+func (v verdict) unasked() bool { return v.refusal != "" || v.direct }
 
 // judge says whether the model is asked. Only chats that cite are judged.
 func (r *run) judge() (verdict, error) {
@@ -27,6 +33,10 @@ func (r *run) judge() (verdict, error) {
 		return verdict{}, nil
 	}
 	v := r.weigh(len(r.sources.passages))
+	if r.sources.direct {
+		v.refusal, v.direct = "", true
+		return v, nil
+	}
 	if v.rule.Checks() && r.masked.call.Format != nil { // a citation would break it, and a short form has nothing to look at
 		field := cmp.Or(r.call.FormatField, formatField)
 		return verdict{}, fault.New(fault.CodeUnsupported, field, fault.Say("gateway.checked_format")).WithParam(field)
@@ -57,14 +67,18 @@ func (r *run) weigh(given int) verdict {
 	return v
 }
 
-// sayRefusal says the sentence of the refusal in the place of an engine, in each choice. It asks back as an answer does, where an answer is prose.
-func (r *run) sayRefusal(yield func(engine.Event, error) bool) {
+// sayOurs says the sentence of the refusal, or the answer of the entry of a FAQ, in the place of an engine, in each choice. It asks back as an answer does, where an
+// answer is prose. The answer of an entry is masked, as a model's would be, and is put back for the caller on its way out.
+func (r *run) sayOurs(yield func(engine.Event, error) bool) {
 	why, req := r.prompt.verdict.refusal, r.prompt.request()
 	said := why.Sentence().In(r.questionLanguage())
 	for i := range req.Choices {
 		ev := engine.Event{Choice: i, Finish: engine.FinishStop, Refusal: said}
 		if why.AsksBack() && r.masked.call.Format == nil {
 			ev.Text, ev.Refusal = said, ""
+		}
+		if r.prompt.verdict.direct {
+			ev.Text, ev.Refusal = r.masked.passages[0].FAQ.Answer, ""
 		}
 		if !yield(ev, nil) {
 			return
@@ -89,6 +103,11 @@ type Evidence struct {
 	Score       float64 `json:"score"`
 	RefuseBelow float64 `json:"refuse_below"`
 	AskBelow    float64 `json:"ask_below"`
+	// AnsweredBy is "faq" where a person has written the answer, as an entry of a FAQ, and no model was asked; "" else. Of a search it is what a chat with the same
+	// question would get. FAQScore is how likely the question asks that entry, 0…1, and not below DirectAbove.
+	AnsweredBy  string  `json:"answered_by,omitempty"`
+	FAQScore    float64 `json:"faq_score,omitempty"`
+	DirectAbove float64 `json:"direct_above,omitempty"` // 0: the policy has the model answer always
 	// Sentences are those of the answer, in order, by choice; nil where the policy does not look at them.
 	Sentences   []Sentence `json:"sentences,omitempty"`
 	Supported   int        `json:"supported,omitempty"`
@@ -107,7 +126,7 @@ type Sentence struct {
 func (r *run) shownEvidence(end ending) *Evidence {
 	if r.call.Action == ActionSearch && end.outcome == outcomeOK {
 		v := r.weigh(len(r.sources.passages))
-		return &Evidence{Refusal: v.refusal, Score: v.score, RefuseBelow: v.rule.RefuseBelow, AskBelow: v.rule.AskBelow}
+		return r.answeredBy(&Evidence{Refusal: v.refusal, Score: v.score, RefuseBelow: v.rule.RefuseBelow, AskBelow: v.rule.AskBelow, DirectAbove: v.rule.DirectAbove})
 	}
 	return r.evidence()
 }
@@ -115,10 +134,10 @@ func (r *run) shownEvidence(end ending) *Evidence {
 // evidence is what is noted of a chat; nil where the policy does not look.
 func (r *run) evidence() *Evidence {
 	v := r.prompt.verdict
-	if !v.rule.Judges() && !v.rule.Checks() {
+	if !v.rule.Judges() && !v.rule.Checks() && v.rule.DirectAbove == 0 {
 		return nil
 	}
-	e := &Evidence{Refusal: v.refusal, Score: v.score, RefuseBelow: v.rule.RefuseBelow, AskBelow: v.rule.AskBelow}
+	e := r.answeredBy(&Evidence{Refusal: v.refusal, Score: v.score, RefuseBelow: v.rule.RefuseBelow, AskBelow: v.rule.AskBelow, DirectAbove: v.rule.DirectAbove})
 	if g := r.answer.grounding; g != nil {
 		e.Policy, e.Sentences = v.rule.Unsupported, g.sentences
 		for _, s := range g.sentences {
@@ -132,6 +151,30 @@ func (r *run) evidence() *Evidence {
 		}
 	}
 	return e
+}
+
+// byFAQ is what AnsweredBy says.
+const byFAQ = "faq"
+
+// answeredBy says that an entry of a FAQ answers, or would answer a chat.
+func (r *run) answeredBy(e *Evidence) *Evidence {
+	if hit := r.sources.faq; hit != nil && (r.sources.direct || r.call.Action == ActionSearch) {
+		e.Refusal, e.AnsweredBy, e.FAQScore = "", byFAQ, hit.FAQ.Score
+	}
+	return e
+}
+
+// directAnswer returns the entry of a FAQ that answers the call in the place of a model; nil if none does. It answers in prose, and the first question of a
+// conversation: where a tool has to be called, a format kept to or an answer continued, or something was said before, the model does.
+func (r *run) directAnswer(hit *rag.Passage) *rag.Passage {
+	c := r.received
+	said := func(m engine.Message) bool { return m.Role != "system" && m.Role != "developer" }
+	switch n := len(c.Messages); {
+	case r.call.Action.runsNothing(), c.Format != nil, c.Echo, n == 0, c.Messages[n-1].Role != "user", slices.ContainsFunc(c.Messages[:n-1], said),
+		c.ToolChoice.Mode == engine.ToolRequired, c.ToolChoice.Mode == engine.ToolFunction:
+		return nil
+	}
+	return hit
 }
 
 // emptied reports whether nothing of an engine's answer was borne out and left: each choice is a sentence of ours.
@@ -148,8 +191,8 @@ func (r *run) emptied() bool {
 	return true
 }
 
-// ours reports whether all that the caller gets is a sentence of ours. Nothing then says that a model has said it.
-func (r *run) ours() bool { return r.prompt.verdict.refusal != "" || r.emptied() }
+// ours reports whether all that the caller gets is a sentence of ours, or what a person has written. Nothing then says that a model has said it.
+func (r *run) ours() bool { return r.prompt.verdict.unasked() || r.emptied() }
 
 // noteVerdict notes scores, thresholds and counts in a record.
 func (r *run) noteVerdict(e *audit.Event) {
@@ -161,6 +204,12 @@ func (r *run) noteVerdict(e *audit.Event) {
 	e.Detail["evidence"], e.Detail["refuse_below"], e.Detail["ask_below"] = number(v.Score), number(v.RefuseBelow), number(v.AskBelow)
 	if v.Refusal != "" {
 		e.Detail["refusal"] = string(v.Refusal)
+	}
+	if v.DirectAbove > 0 {
+		e.Detail["direct_above"] = number(v.DirectAbove)
+	}
+	if v.AnsweredBy != "" {
+		e.Detail["answered_by"], e.Detail["faq_score"] = v.AnsweredBy, number(v.FAQScore)
 	}
 	if e.Stage == audit.StageOutcome && r.answer.grounding != nil {
 		e.Detail["sentences_supported"], e.Detail["sentences_unsupported"] = strconv.Itoa(v.Supported), strconv.Itoa(v.Unsupported)
@@ -179,7 +228,7 @@ func (m *metrics) countVerdict(e *Evidence) {
 	if e == nil {
 		return
 	}
-	m.verdicts.WithLabelValues(cmp.Or(string(e.Refusal), resultAnswered)).Inc()
+	m.verdicts.WithLabelValues(cmp.Or(string(e.Refusal), e.AnsweredBy, resultAnswered)).Inc()
 	m.sentences.WithLabelValues(resultSupported).Add(float64(e.Supported))
 	m.sentences.WithLabelValues(resultUnsupported).Add(float64(e.Unsupported))
 }
@@ -212,7 +261,7 @@ type groundedChoice struct {
 // newGrounding returns what looks at the answer; nil if nothing does. The model was given masked passages and writes in their terms.
 func (r *run) newGrounding() *grounding {
 	v := r.prompt.verdict
-	if !v.rule.Checks() || v.refusal != "" {
+	if !v.rule.Checks() || v.unasked() {
 		return nil
 	}
 	texts := make([]string, r.prompt.text.SegmentsKept)

@@ -22,6 +22,8 @@ type Answering struct {
 	// back, and 0 is below nothing.
 	RefuseBelow, AskBelow float64
 	Unsupported           string // "" means keep
+	// DirectAbove is a probability that a question asks an entry of the collection's FAQ: from it on the entry answers, and no model is asked. 0: never.
+	DirectAbove float64
 }
 
 // Judges reports whether what was found decides.
@@ -38,6 +40,7 @@ type answering struct {
 	RefuseBelow float64  `json:"refuse_below,omitempty"`
 	AskBelow    float64  `json:"ask_below,omitempty"` // at least RefuseBelow
 	Unsupported string   `json:"unsupported,omitempty"`
+	DirectAbove float64  `json:"direct_above,omitempty"`
 }
 
 const maxAnswering = 100
@@ -57,6 +60,7 @@ func (p *policy) readAnswering(n *yaml.Node, path string) error {
 			{"collections", true, list(&a.Collections)},
 			{"refuse_below", false, probability(&a.RefuseBelow)},
 			{"ask_below", false, probability(&a.AskBelow)},
+			{"direct_above", false, probability(&a.DirectAbove)},
 			{"unsupported", false, choice(&a.Unsupported, UnsupportedKeep, UnsupportedMark, UnsupportedDrop)},
 		})
 		if err != nil {
@@ -92,7 +96,7 @@ func probability(to *float64) func(*yaml.Node, string) error {
 func (a *Admission) Answering(collection string) Answering {
 	for _, r := range a.active.policy.Answering {
 		if identity.Matches(r.Collections, collection) {
-			return Answering{RefuseBelow: r.RefuseBelow, AskBelow: r.AskBelow, Unsupported: r.Unsupported}
+			return Answering{RefuseBelow: r.RefuseBelow, AskBelow: r.AskBelow, Unsupported: r.Unsupported, DirectAbove: r.DirectAbove}
 		}
 	}
 	return Answering{}

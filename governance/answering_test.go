@@ -14,7 +14,7 @@ func TestAnsweringRules(t *testing.T) {
 	with := func(text string) (*policy, error) {
 		return parsePolicy([]byte(strings.Replace(string(defaultPolicy), "\nwatermark: off\n", "\nanswering: "+text+"\n", 1)))
 	}
-	p, err := with(`[{collections: [hotline], refuse_below: 0.2, ask_below: 0.5, unsupported: drop}, {collections: ["law-*", x], refuse_below: 0.3}, {collections: ["*"], unsupported: mark}]`)
+	p, err := with(`[{collections: [hotline], refuse_below: 0.2, ask_below: 0.5, unsupported: drop}, {collections: ["law-*", x], refuse_below: 0.3, direct_above: 0.8}, {collections: ["*"], unsupported: mark}]`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestAnsweringRules(t *testing.T) {
 	for _, p := range []*policy{p, back} {
 		a := &Admission{active: activePolicy{policy: p}}
 		for collection, want := range map[string]Answering{
-			"hotline": {RefuseBelow: 0.2, AskBelow: 0.5, Unsupported: UnsupportedDrop}, "law-2": {RefuseBelow: 0.3, AskBelow: 0.3}, "other": {Unsupported: UnsupportedMark},
+			"hotline": {RefuseBelow: 0.2, AskBelow: 0.5, Unsupported: UnsupportedDrop}, "law-2": {RefuseBelow: 0.3, AskBelow: 0.3, DirectAbove: 0.8}, "other": {Unsupported: UnsupportedMark},
 		} {
 			if got := a.Answering(collection); got != want || got.Judges() != (want.AskBelow > 0) || got.Checks() != (want.Unsupported != "") {
 				t.Errorf("%s: %+v", collection, got)
@@ -45,7 +45,7 @@ func TestAnsweringRules(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"off", "{collections: [x]}", "[{refuse_below: 0.1}]", "[{collections: [x], refuse_below: 1.1}]", "[{collections: [x], refuse_below: -0.1}]", "[{collections: [x], refuse_below: .nan}]",
-		"[{collections: [x], refuse_below: NaN}]", "[{collections: [x], refuse_below: many}]", "[{collections: [x], refuse_below: 0.5, ask_below: 0.2}]", "[{collections: [x], unsupported: hide}]", "[{collections: [x], refuse: 0.1}]",
+		"[{collections: [x], refuse_below: NaN}]", "[{collections: [x], refuse_below: many}]", "[{collections: [x], refuse_below: 0.5, ask_below: 0.2}]", "[{collections: [x], unsupported: hide}]", "[{collections: [x], refuse: 0.1}]", "[{collections: [x], direct_above: 1.5}]",
 	} {
 		if _, err := with(bad); !fault.Is(err, fault.CodeInvalidPolicy) {
 			t.Errorf("%s: %v", bad, err)

@@ -48,6 +48,7 @@ type sealedText struct {
 	Known    string   `json:"known"`
 	Sections []string `json:"sections"`         // of the chunks, in their order
 	Places   []string `json:"places,omitempty"` // likewise; none if no chunk has one
+	FAQ      string   `json:"faq,omitempty"`    // of an entry, as encodeFAQ writes it
 }
 
 // label binds a ciphertext to the version of the document that it is of.
@@ -61,7 +62,7 @@ func (r *versionRow) envelope() wrapkey.Envelope {
 
 // seal returns the rows of a document as the transaction tx is to store them.
 func (c *documentCipher) seal(tx *gorm.DB, doc versionRow, chunks []chunkRow) (versionRow, []chunkRow, error) {
-	text := sealedText{Title: doc.Title, Digest: doc.Digest, Content: doc.Content, Known: doc.Known, Sections: make([]string, len(chunks))}
+	text := sealedText{Title: doc.Title, Digest: doc.Digest, Content: doc.Content, Known: doc.Known, FAQ: doc.FAQ, Sections: make([]string, len(chunks))}
 	stored := make([]chunkRow, len(chunks))
 	for i, row := range chunks {
 		if row.Place != "" && text.Places == nil {
@@ -77,7 +78,7 @@ func (c *documentCipher) seal(tx *gorm.DB, doc versionRow, chunks []chunkRow) (v
 	if err != nil {
 		return versionRow{}, nil, fmt.Errorf("encrypt document: %w", err)
 	}
-	doc.Title, doc.Digest, doc.Content, doc.Known = "", "", "", ""
+	doc.Title, doc.Digest, doc.Content, doc.Known, doc.FAQ = "", "", "", "", ""
 	e, err := c.keys.Seal(tx, c.suite, plain, doc.label())
 	if err != nil {
 		return versionRow{}, nil, fmt.Errorf("encrypt document: %w", err)
@@ -111,6 +112,6 @@ func (c *documentCipher) open(db *gorm.DB, doc *versionRow, chunks []chunkRow) e
 			chunks[i].Place = text.Places[i]
 		}
 	}
-	doc.Title, doc.Digest, doc.Content, doc.Known, doc.Sealed = text.Title, text.Digest, text.Content, text.Known, nil
+	doc.Title, doc.Digest, doc.Content, doc.Known, doc.FAQ, doc.Sealed = text.Title, text.Digest, text.Content, text.Known, text.FAQ, nil
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/sluice-project/sluice/rag/faq"
 	"github.com/sluice-project/sluice/rag/rank"
 	"github.com/sluice-project/sluice/rag/segment"
 )
@@ -51,9 +52,13 @@ type collectionIndex struct {
 	light    journalRow       // the entry of the journal up to which access, dates and deletions were followed
 	recent   map[string]int64 // documents that were changed here since, and the revisions of that
 	pending  map[string]bool  // documents of which the store lacks a version, or its vectors
+	entries  map[string]bool  // those of them that are entries of a FAQ, in one of their versions, and others that were
 	partial  bool             // it was not read once as a whole
 	followed atomic.Int64     // revision of light
 	revised  atomic.Int64     // revision of the last change of the collection that the store was told of
+
+	caughtUp  turns // see catchUp
+	behindFAQ atomic.Bool
 }
 
 func newCollectionIndex(row collectionRow, embedder string, now func() time.Time) (*collectionIndex, error) {
@@ -63,7 +68,7 @@ func newCollectionIndex(row collectionRow, embedder string, now func() time.Time
 	}
 	ci := &collectionIndex{
 		id: row.ID, key: collectionKey{row.Tenant, row.Name}, title: row.Title, labels: labels, created: row.CreatedAt, embedder: embedder, now: now,
-		recent: map[string]int64{}, pending: map[string]bool{}, ended: make(chan struct{}),
+		recent: map[string]int64{}, pending: map[string]bool{}, entries: map[string]bool{}, ended: make(chan struct{}),
 	}
 	ci.settings.Store(&row)
 	return ci, nil
@@ -207,22 +212,40 @@ func (ci *collectionIndex) allowed(v viewer, at int64) (allowed, error) {
 
 // search returns the best passages among those that the viewer may see of what is in effect at a time, as the model orders them; a time of 0 is now. The question
 // is the first of forms, the others are how it reads with other words for the same; see find. Each passage says how likely
-// it and those before it answer.
-func (ci *collectionIndex) search(ctx context.Context, m rank.Model, j rank.Judge, forms []string, vector []float32, v viewer, at int64, topK int) ([]Passage, error) {
+// it and those before it answer. match, unless nil, is called with all that was found, before equal passages are left out; hit is a copy of what it returns.
+func (ci *collectionIndex) search(ctx context.Context, w weights, forms []string, vector []float32, v viewer, at int64, topK int, match func([]Passage) (*Passage, error)) (out []Passage, hit *Passage, err error) {
 	found, err := ci.findVisible(ctx, forms, vector, v, at, max(maxFused, topK))
 	if err != nil {
 		if errors.Is(err, segment.ErrDamaged) {
 			ci.fail(err)
 		}
-		return nil, err
+		return nil, nil, err
 	}
 	features := found.features()
-	out, order := withoutDuplicates(ci.ordered(found, scores(m, features)))
+	all, order := ci.ordered(found, scores(w.order, features))
+	if match != nil {
+		best, err := match(all)
+		if err != nil {
+			return nil, nil, ci.noted(err)
+		}
+		if best != nil {
+			own := *best
+			hit = &own
+		}
+	}
+	out, order = withoutDuplicates(all, order)
 	out = out[:min(topK, len(out))]
-	for i, p := range found.evidence(j, features, order, len(out)) {
+	for i, p := range found.evidence(w.judge, features, order, len(out)) {
 		out[i].Evidence = p
 	}
-	return out, nil
+	return out, hit, nil
+}
+
+// weights are what was learned: how passages are ordered, whether they answer, and whether a question asks an entry of a FAQ.
+type weights struct {
+	order rank.Model
+	judge rank.Judge
+	faq   *faq.Model
 }
 
 func (ci *collectionIndex) findVisible(ctx context.Context, forms []string, vector []float32, v viewer, at int64, n int) (found, error) {
@@ -244,6 +267,7 @@ func (ci *collectionIndex) passage(f segment.Found, newest int64) (Passage, erro
 		return Passage{}, err
 	}
 	return Passage{
+		faq:        d.FAQ,
 		Collection: ci.key.name, Document: d.Name, DocumentID: f.ID, Version: versionName(f.Version),
 		Title: d.Title, Section: cutPlace(f.Section).shown(), Chunk: f.Number, Text: f.Text, Start: f.Start, End: f.End, Known: known, Revision: newest,
 	}, nil
@@ -317,7 +341,7 @@ func (ci *collectionIndex) said() (map[string]map[int64]detail, error) {
 		if err != nil {
 			return err
 		}
-		d.Known = ""
+		d.Known, d.FAQ = "", ""
 		if out[e.ID] == nil {
 			out[e.ID] = map[int64]detail{}
 		}

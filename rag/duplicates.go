@@ -10,7 +10,7 @@ import (
 func withoutDuplicates(passages []Passage, order []int) (out []Passage, kept []int) {
 	first := map[string]int{} // by text
 	for n, p := range passages {
-		text := strings.Join(strings.Fields(p.Text), " ")
+		text := spaced(p.Text)
 		i, again := first[text]
 		if !again {
 			first[text] = len(out)
@@ -22,3 +22,6 @@ func withoutDuplicates(passages []Passage, order []int) (out []Passage, kept []i
 	}
 	return out, kept
 }
+
+// spaced is a text with one blank for each run of them.
+func spaced(text string) string { return strings.Join(strings.Fields(text), " ") }

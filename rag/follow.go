@@ -350,6 +350,9 @@ func (s *Service) place(ci *collectionIndex, c *segment.Change, d documentState,
 		}
 	}
 	complete, err = b.placed(c, view, contents, s.model, s.store.rules, p)
+	if !complete && slices.ContainsFunc(b.rows, func(v versionRow) bool { return v.MIME == FAQType }) {
+		ci.entries[d.ID] = true
+	}
 	return complete, ci.noted(err)
 }
 
@@ -365,9 +368,11 @@ func (s *Service) settled(ctx context.Context, ci *collectionIndex, c segment.Ch
 		}
 	}
 	err := ci.apply(ctx, c, revision)
-	if err != nil {
-		for _, id := range mended {
+	for _, id := range mended {
+		if err != nil {
 			ci.pending[id] = true
+		} else {
+			delete(ci.entries, id)
 		}
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"mime"
 	"slices"
 	"strconv"
 	"strings"
@@ -202,7 +203,7 @@ func (s *Service) same(ctx context.Context, ci *collectionIndex, b *indexedDocum
 		}
 	}
 	out = IngestResult{ID: b.ID, Version: versionName(last.Version), MIME: old.MIME, Chunks: old.Chunks}
-	return out, old.Digest == n.row.Digest && old.MIME == n.row.MIME && old.Title == n.row.Title && old.Embedder == n.row.Embedder && old.Known == n.row.Known &&
+	return out, old.Digest == n.row.Digest && old.MIME == n.row.MIME && old.Title == n.row.Title && old.Embedder == n.row.Embedder && old.Known == n.row.Known && old.FAQ == n.row.FAQ &&
 		old.Content == n.row.Content && slices.EqualFunc(old.chunks, n.chunks, sameRange), nil
 }
 
@@ -262,6 +263,10 @@ func (s *Service) read(ctx context.Context, d Document) (n newVersion, left []fa
 	}
 	if len(d.Body) > s.cfg.MaxBytes {
 		return n, nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.too_large", s.cfg.MaxBytes))
+	}
+	n.row.Known = known
+	if kind, _, err := mime.ParseMediaType(d.MIME); err == nil && kind == FAQType {
+		return n, nil, readFAQ(d, &n, s.model.ID)
 	}
 	text, err := s.reader.Read(ctx, parse.File{Owner: d.Tenant, Name: d.Name, MIME: d.MIME, Body: d.Body})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 type Original struct {
 	Collection string // its name
 	DocumentInfo
-	Text string
+	Text string // of an entry of a FAQ: its JSON, with negative questions
 }
 
 // Originals calls do with every version of every document of a tenant, by collection, id and version, one at a time. It needs no service: a server that has no embedding model
@@ -86,6 +86,9 @@ func (s store) original(ctx context.Context, collection, id string, do func(Orig
 				ID: d.ID, Name: d.Name, Title: v.Title, MIME: v.MIME, Version: versionName(v.Version), Labels: labels, Restricted: d.documentRow.Rule != "", Chunks: v.Chunks,
 				Bytes: len(v.Content), Digest: v.Digest, CreatedAt: time.UnixMicro(d.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(v.CreatedAt).UTC(), Versions: len(d.versions), Revision: d.Revision,
 			}}
+			if v.FAQ != "" {
+				out.Text = v.FAQ
+			}
 			out.ValidFrom, out.ValidUntil = times(row.ValidFrom, row.ValidUntil)
 			if err := do(out); err != nil {
 				return err

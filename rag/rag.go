@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-project/sluice/internal/sleep"
 	"github.com/sluice-project/sluice/internal/snapshot"
 	"github.com/sluice-project/sluice/rag/chunk"
+	"github.com/sluice-project/sluice/rag/faq"
 	"github.com/sluice-project/sluice/rag/parse"
 	"github.com/sluice-project/sluice/rag/rank"
 	"github.com/sluice-project/sluice/rag/reduce"
@@ -115,10 +116,10 @@ type Service struct {
 	store     store
 	keys      *keyring.Ring
 	kernels   kernel.Kernels
-	model     Model      // of what is stored
-	embedder  Model      // as it was configured: what whoever asks brings
-	order     rank.Model // of what a search found
-	judge     rank.Judge // whether that answers
+	model     Model // of what is stored
+	embedder  Model // as it was configured: what whoever asks brings
+	weights   weights
+	asked     readEntries // of FAQs
 	reader    *parse.Reader
 	again     *reembedder
 	log       *slog.Logger
@@ -199,8 +200,12 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, model Model, log *slog.Log
 	if err != nil {
 		return nil, fmt.Errorf("rag: %w", err)
 	}
+	asks, err := faq.Learned()
+	if err != nil {
+		return nil, fmt.Errorf("rag: FAQ: %w", err)
+	}
 	s := &Service{
-		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, keys: keys, kernels: kernel.Detect(log), model: model.stored(), embedder: model, order: order, judge: judge,
+		cfg: cfg.withDefaults(), store: store{db, cipher, ruleKeeper{keys}}, keys: keys, kernels: kernel.Detect(log), model: model.stored(), embedder: model, weights: weights{order, judge, asks},
 		log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now, deleted: map[string]bool{}, making: map[string]bool{}, pruneNow: make(chan struct{}, 1), following: make(gate, 1),
 		openings: map[string]*opening{}, opening: make(chan struct{}, openAtOnce), atOnce: cfg.atOnce(model.stored().Dim),
 		openStore: func(ctx context.Context, cfg segment.Config) (passageStore, error) { return segment.Open(ctx, cfg) },

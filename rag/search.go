@@ -25,11 +25,17 @@ type Query struct {
 	TopK               int // from 1 to Config.MaxTopK
 	Embed              EmbedFunc
 	Trace              *Trace // filled by a search, unless nil
+	// FAQScores has the entries of a FAQ that are found held against the question.
+	FAQScores bool
+	// FAQ does, too, and has the collection follow the tables first, so that the entry of a FAQ that the question asks, which the trace has, is as any replica has left it.
+	FAQ bool
 }
 
 // Trace says what a search has done with its question.
 type Trace struct {
 	Expanded []Expansion // by the collection's glossary; a search whose caller may see nothing has none
+	// FAQ is the entry that the question most likely asks, with its match, if that was wanted; nil for none, and where it may not be as the tables say.
+	FAQ *Passage
 }
 
 func (q Query) viewer() viewer {
@@ -64,6 +70,10 @@ type Passage struct {
 	Evidence float64
 	// Duplicates is how many passages with the same text a search has found behind this one, and left out.
 	Duplicates int
+	// FAQ says how the question matches the entry of a FAQ that the passage is; nil of other passages, and of entries that were not compared: unless the query wants it none is.
+	FAQ *FAQMatch
+
+	faq string // the entry that it is, as encodeFAQ writes it
 }
 
 // maxQuery bounds the text of a query, in bytes.
@@ -108,14 +118,28 @@ func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
 	if ci.id != before {
 		return nil, noCollection(q.Collection)
 	}
+	fresh := q.FAQ && q.Trace != nil
+	if fresh {
+		fresh = s.catchUp(ctx, ci) == nil
+		if err := s.answers(ci); err != nil {
+			return nil, err
+		}
+	}
 	// The vector is that of the question as it stands: terms of a glossary have passed no policy, and the embedding model may be another's.
 	forms, expanded := ci.forms(q.Text)
-	out, err := ci.search(ctx, s.order, s.judge, forms, vectors[0], q.viewer(), at, q.TopK)
+	var match func([]Passage) (*Passage, error)
+	if fresh || q.FAQScores {
+		match = func(found []Passage) (*Passage, error) { return s.matchFAQ(ctx, forms, found) }
+	}
+	out, hit, err := ci.search(ctx, s.weights, forms, vectors[0], q.viewer(), at, q.TopK, match)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, q.Collection)
 	}
 	if q.Trace != nil && len(out) > 0 {
 		q.Trace.Expanded = expanded
+		if fresh {
+			q.Trace.FAQ = hit
+		}
 	}
 	return out, nil
 }

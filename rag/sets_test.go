@@ -119,7 +119,7 @@ func askSet(t *testing.T, path string) {
 			ids = append(ids, h.ID)
 		}
 		words += reciprocal(named(ids), q.document)
-		found, err := ci.search(t.Context(), s.order, s.judge, []string{q.text}, v[0], viewer{}, 0, 10)
+		found, _, err := ci.search(t.Context(), s.weights, []string{q.text}, v[0], viewer{}, 0, 10, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -88,6 +88,7 @@ type versionRow struct {
 	Embedder   string `gorm:"column:embedder"`
 	Content    string `gorm:"column:content"`
 	Known      string `gorm:"column:known"` // JSON, "" for none
+	FAQ        string `gorm:"-"`            // of an entry, as encodeFAQ writes it; stored with the text
 	Sealed     []byte `gorm:"column:sealed"`
 	Suite      string `gorm:"column:suite"` // of Sealed; "": stored in clear by a release before
 	Epoch      int64  `gorm:"column:epoch"` // of Sealed
@@ -912,6 +913,9 @@ func (s store) open(db *gorm.DB, v *indexedVersion) error {
 		return errors.Join(errDamaged, err)
 	}
 	if _, err := decodeKnown(v.Known); err != nil {
+		return errors.Join(errDamaged, err)
+	}
+	if _, err := decodeFAQ(v.FAQ); err != nil {
 		return errors.Join(errDamaged, err)
 	}
 	for _, c := range v.chunks {

@@ -34,6 +34,7 @@ type detail struct {
 	Digest   string `json:",omitempty"`
 	Embedder string // whose vectors are stored
 	Known    string `json:",omitempty"` // as encodeKnown writes it
+	FAQ      string `json:",omitempty"` // likewise encodeFAQ
 	Bytes    int    // of its text
 	Broken   bool   `json:",omitempty"` // what the tables have of it cannot be read
 }
@@ -96,7 +97,7 @@ func (c *content) document(row versionRow, name string, model Model) segment.Doc
 	out := *ready
 	if !c.broken {
 		v := c.version
-		d.Title, d.Digest, d.Known, d.Bytes = v.Title, v.Digest, v.Known, len(v.Content)
+		d.Title, d.Digest, d.Known, d.FAQ, d.Bytes = v.Title, v.Digest, v.Known, v.FAQ, len(v.Content)
 	}
 	out.Detail, _ = json.Marshal(d) // strings always encode
 	out.Name = segment.Name{ID: row.Document, Version: row.Version}

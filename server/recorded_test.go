@@ -40,7 +40,8 @@ var unrecorded = map[string]string{
 
 // recordedReads are the reads that leave a record though they are not of the audit log, and why.
 var recordedReads = map[string]string{
-	"getStatement": "a statement goes to people outside, and who took it may be asked for",
+	"getStatement":   "a statement goes to people outside, and who took it may be asked for",
+	"listFAQEntries": "it shows what documents say as they are stored, to whoever edits it",
 }
 
 // act is a request of the walk, and the records it has to leave: how it went, by whom.

@@ -71,6 +71,7 @@ var chinese = map[string]string{
 	"gateway/passages.go":       "a prompt, which models read",
 	"engine/tokenizer/":         "patterns of tokenizers",
 	"engine/enginetest/":        "prompts of the suite",
+	"rag/faq/":                  "words of questions that the match reads",
 	"rag/lexical/":              "letters that are no words",
 	"rag/ground/":               "numerals, units and words of denial that the check of sentences reads",
 	"rag/parse/":                "numerals, dates and headings as Office writes and documents have them",

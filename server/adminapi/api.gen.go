@@ -3523,6 +3523,40 @@ type Extension struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
+// FAQEntry defines model for FAQEntry.
+type FAQEntry struct {
+	Answer string `json:"answer"`
+
+	// Damaged It cannot be read, and answers nothing: delete it and add it again
+	Damaged *bool `json:"damaged,omitempty"`
+
+	// Id Of the document
+	Id       string `json:"id"`
+	InEffect bool   `json:"in_effect"`
+
+	// Labels As of a document
+	Labels []string `json:"labels"`
+
+	// Negative Questions that look alike and ask something else
+	Negative []string `json:"negative"`
+	Question string   `json:"question"`
+	Revision int64    `json:"revision"`
+
+	// Similar Questions that ask the same
+	Similar   []string   `json:"similar"`
+	ValidFrom *time.Time `json:"valid_from,omitempty"`
+
+	// ValidUntil Absent for no end
+	ValidUntil *time.Time `json:"valid_until,omitempty"`
+	Version    string     `json:"version"`
+}
+
+// FAQEntryPage defines model for FAQEntryPage.
+type FAQEntryPage struct {
+	Items []FAQEntry `json:"items"`
+	Next  *string    `json:"next,omitempty"`
+}
+
 // Factor defines model for Factor.
 type Factor struct {
 	// BackedUp The private key of a passkey is copied to other devices
@@ -4482,6 +4516,26 @@ type NewErasureApproval struct {
 	Tenant  *string `json:"tenant,omitempty"`
 }
 
+// NewFAQEntry defines model for NewFAQEntry.
+type NewFAQEntry struct {
+	Answer string `json:"answer"`
+
+	// Id Of the entry that it replaces
+	Id *string `json:"id,omitempty"`
+
+	// Labels As of a document; absent: as they are
+	Labels   *[]string `json:"labels,omitempty"`
+	Negative *[]string `json:"negative,omitempty"`
+	Question string    `json:"question"`
+	Similar  *[]string `json:"similar,omitempty"`
+
+	// ValidFrom Absent: now
+	ValidFrom *time.Time `json:"valid_from,omitempty"`
+
+	// ValidUntil Absent: no end
+	ValidUntil *time.Time `json:"valid_until,omitempty"`
+}
+
 // NewGlossaryTerm defines model for NewGlossaryTerm.
 type NewGlossaryTerm struct {
 	Synonyms []string `json:"synonyms"`
@@ -4972,9 +5026,15 @@ type Passage struct {
 	DocumentId string `json:"document_id"`
 
 	// Duplicates How many passages with the same text were found behind it and left out
-	Duplicates *int    `json:"duplicates,omitempty"`
-	End        int     `json:"end"`
-	Score      float64 `json:"score"`
+	Duplicates *int `json:"duplicates,omitempty"`
+	End        int  `json:"end"`
+
+	// FaqScore Of an entry of the FAQ: how likely the question asks it, 0…1
+	FaqScore *float64 `json:"faq_score,omitempty"`
+
+	// FaqVetoed It would not answer: the question is as near to a negative question of it
+	FaqVetoed *bool   `json:"faq_vetoed,omitempty"`
+	Score     float64 `json:"score"`
 
 	// Start Byte offset in the extracted text
 	Start   int    `json:"start"`
@@ -4984,6 +5044,9 @@ type Passage struct {
 
 // PassageList defines model for PassageList.
 type PassageList struct {
+	// AnsweredBy "faq" where a chat with this question would get the answer of an entry of the FAQ, without a model
+	AnsweredBy *string `json:"answered_by,omitempty"`
+
 	// Expanded What the glossary has added to the question
 	Expanded *[]Expansion `json:"expanded,omitempty"`
 	Findings []Finding    `json:"findings"`
@@ -7572,6 +7635,22 @@ type DateDocumentVersionParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// ListFAQEntriesParams defines parameters for ListFAQEntries.
+type ListFAQEntriesParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Cursor `next` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// PutFAQEntryParams defines parameters for PutFAQEntry.
+type PutFAQEntryParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // ListGlossaryTermsParams defines parameters for ListGlossaryTerms.
 type ListGlossaryTermsParams struct {
 	// Tenant Tenant id; the caller's own if absent
@@ -8066,6 +8145,9 @@ type ExplainDocumentJSONRequestBody = Reader
 
 // DateDocumentVersionJSONRequestBody defines body for DateDocumentVersion for application/json ContentType.
 type DateDocumentVersionJSONRequestBody = Validity
+
+// PutFAQEntryJSONRequestBody defines body for PutFAQEntry for application/json ContentType.
+type PutFAQEntryJSONRequestBody = NewFAQEntry
 
 // AddGlossaryTermsJSONRequestBody defines body for AddGlossaryTerms for application/json ContentType.
 type AddGlossaryTermsJSONRequestBody = NewGlossaryTerms
@@ -9064,6 +9146,12 @@ type ServerInterface interface {
 	// DateDocumentVersion Change when a version is in effect
 	// (PATCH /rag/collections/{collection}/documents/{id}/versions/{version})
 	DateDocumentVersion(c *gin.Context, collection CollectionPath, id IdPath, version DocumentVersionPath, params DateDocumentVersionParams)
+	// ListFAQEntries List the FAQ of a knowledge base
+	// (GET /rag/collections/{collection}/faq)
+	ListFAQEntries(c *gin.Context, collection CollectionPath, params ListFAQEntriesParams)
+	// PutFAQEntry Add an entry to the FAQ of a knowledge base, or replace it
+	// (POST /rag/collections/{collection}/faq)
+	PutFAQEntry(c *gin.Context, collection CollectionPath, params PutFAQEntryParams)
 	// ListGlossaryTerms List the glossary of a knowledge base
 	// (GET /rag/collections/{collection}/glossary)
 	ListGlossaryTerms(c *gin.Context, collection CollectionPath, params ListGlossaryTermsParams)
@@ -13308,6 +13396,94 @@ func (siw *ServerInterfaceWrapper) DateDocumentVersion(c *gin.Context) {
 	siw.Handler.DateDocumentVersion(c, collection, id, version, params)
 }
 
+// ListFAQEntries operation middleware
+func (siw *ServerInterfaceWrapper) ListFAQEntries(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "collection" -------------
+	var collection CollectionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "collection", c.Param("collection"), &collection, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter collection: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListFAQEntriesParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListFAQEntries(c, collection, params)
+}
+
+// PutFAQEntry operation middleware
+func (siw *ServerInterfaceWrapper) PutFAQEntry(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "collection" -------------
+	var collection CollectionPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "collection", c.Param("collection"), &collection, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter collection: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutFAQEntryParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.PutFAQEntry(c, collection, params)
+}
+
 // ListGlossaryTerms operation middleware
 func (siw *ServerInterfaceWrapper) ListGlossaryTerms(c *gin.Context) {
 
@@ -15634,6 +15810,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/rag/collections/:collection/glossary", wrapper.ListGlossaryTerms)
 	router.POST(options.BaseURL+"/rag/collections/:collection/glossary", wrapper.AddGlossaryTerms)
 	router.DELETE(options.BaseURL+"/rag/collections/:collection/glossary/:id", wrapper.DeleteGlossaryTerm)
+	router.GET(options.BaseURL+"/rag/collections/:collection/faq", wrapper.ListFAQEntries)
+	router.POST(options.BaseURL+"/rag/collections/:collection/faq", wrapper.PutFAQEntry)
 	router.POST(options.BaseURL+"/rag/search", wrapper.PreviewSearch)
 	router.POST(options.BaseURL+"/rag/passages", wrapper.ReadPassage)
 	router.POST(options.BaseURL+"/labels/answers", wrapper.MakeAnswerFile)

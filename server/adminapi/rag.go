@@ -195,22 +195,28 @@ func (s *Server) IngestDocument(c *gin.Context, collection CollectionPath, _ Ing
 		r := ruleOf(*in.Access)
 		rule = &r
 	}
-	var by rag.Reader
+	s.ingest(c, collection, &rag.Document{
+		Name: in.Name, MIME: deref(in.Mime), Labels: deref(in.Labels), Rule: rule, ValidFrom: deref(in.ValidFrom), ValidUntil: deref(in.ValidUntil), Body: body, Known: known,
+	})
+}
+
+// ingest has the pipeline take a document in, in the name of whoever calls, and answers with it.
+func (s *Server) ingest(c *gin.Context, collection string, in *rag.Document) {
 	if r := s.reader(c); r != nil {
-		by = *r
+		in.By = *r
 	} else {
-		by = readerOf(caller(c))
+		in.By = readerOf(caller(c))
 	}
 	grade, err := governance.StatedDataGrade(c.Request.Header.Values(governance.DataGradeHeader))
 	if err != nil {
 		s.Fail(c, err)
 		return
 	}
+	in.Collection = collection
 	token, _ := bearer(c)
 	d, err := s.deps.Pipeline.Ingest(c.Request.Context(), &gateway.Call{
 		Credential: token, Plane: identity.AdminPlane, Permission: access.RAGWrite, Tenant: tenantOf(c), RequestID: c.GetString(KeyRequestID), Source: c.ClientIP(),
-		Route: c.Request.Method + " " + c.FullPath(), Dialect: "admin", Action: gateway.ActionIngest, DataGrade: grade,
-		Document: &rag.Document{Collection: collection, Name: in.Name, MIME: deref(in.Mime), Labels: deref(in.Labels), Rule: rule, By: by, ValidFrom: deref(in.ValidFrom), ValidUntil: deref(in.ValidUntil), Body: body, Known: known},
+		Route: c.Request.Method + " " + c.FullPath(), Dialect: "admin", Action: gateway.ActionIngest, DataGrade: grade, Document: in,
 	})
 	if err != nil {
 		s.Fail(c, err)
@@ -222,7 +228,7 @@ func (s *Server) IngestDocument(c *gin.Context, collection CollectionPath, _ Ing
 	}
 	about(c, collection+"/"+d.ID, detail)
 	out := Document{
-		Id: d.ID, Collection: collection, Name: in.Name, Mime: d.MIME, Version: d.Version, Chunks: d.Chunks, Labels: list(deref(in.Labels)), CreatedAt: s.now().UTC(),
+		Id: d.ID, Collection: collection, Name: in.Name, Mime: d.MIME, Version: d.Version, Chunks: d.Chunks, Labels: list(in.Labels), CreatedAt: s.now().UTC(),
 	}
 	if is, err := s.deps.RAG.Document(c.Request.Context(), tenantOf(c), collection, d.ID, nil); err == nil {
 		out = documentView(collection, is)
@@ -488,7 +494,16 @@ func (s *Server) PreviewSearch(c *gin.Context, params PreviewSearchParams) {
 		if p.Duplicates > 0 {
 			view.Duplicates = &p.Duplicates
 		}
+		if p.FAQ != nil {
+			view.FaqScore = &p.FAQ.Score
+			if p.FAQ.Vetoed {
+				view.FaqVetoed = &p.FAQ.Vetoed
+			}
+		}
 		out.Items = append(out.Items, view)
+	}
+	if e := found.Evidence; e != nil && e.AnsweredBy != "" {
+		out.AnsweredBy = &e.AnsweredBy
 	}
 	if len(found.Expanded) > 0 {
 		expanded := make([]Expansion, len(found.Expanded))

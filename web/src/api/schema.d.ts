@@ -3002,6 +3002,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/rag/collections/{collection}/faq": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the FAQ of a knowledge base
+         * @description The entries that a search would find for the caller, by question; who has `rag.access` gets all, each as it is in effect, else as it was last.
+         */
+        get: operations["listFAQEntries"];
+        put?: never;
+        /**
+         * Add an entry to the FAQ of a knowledge base, or replace it
+         * @description An entry is a document with one passage, its questions and its answer: versions, dates, labels and access rules hold for it, and it is deleted as a document. Where the policy has `answering.direct_above` for the knowledge base, a chat whose question asks the entry at least that likely gets its answer without a model; a question that is as near to a negative question does not. Changes hold from the next question on, on every replica. With `id` it replaces that entry, else the one with the same question, however that is written. Its vector is made by the embedding model, and billed as that of a document.
+         */
+        post: operations["putFAQEntry"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/rag/search": {
         parameters: {
             query?: never;
@@ -7489,10 +7513,19 @@ export interface components {
             by_words?: boolean;
             /** @description How many passages with the same text were found behind it and left out */
             duplicates?: number;
+            /**
+             * Format: double
+             * @description Of an entry of the FAQ: how likely the question asks it, 0…1
+             */
+            faq_score?: number;
+            /** @description It would not answer: the question is as near to a negative question of it */
+            faq_vetoed?: boolean;
         };
         PassageList: {
             items: components["schemas"]["Passage"][];
             findings: components["schemas"]["Finding"][];
+            /** @description "faq" where a chat with this question would get the answer of an entry of the FAQ, without a model */
+            answered_by?: string;
             /** @description What the glossary has added to the question */
             expanded?: components["schemas"]["Expansion"][];
         };
@@ -7502,6 +7535,55 @@ export interface components {
             found: string;
             /** @description Its other names that were searched */
             added: string[];
+        };
+        FAQEntry: {
+            /** @description Of the document */
+            id: string;
+            question: string;
+            /** @description Questions that ask the same */
+            similar: string[];
+            /** @description Questions that look alike and ask something else */
+            negative: string[];
+            answer: string;
+            /** @description As of a document */
+            labels: string[];
+            in_effect: boolean;
+            /** Format: date-time */
+            valid_from?: string;
+            /**
+             * Format: date-time
+             * @description Absent for no end
+             */
+            valid_until?: string;
+            version: string;
+            /** Format: int64 */
+            revision: number;
+            /** @description It cannot be read, and answers nothing: delete it and add it again */
+            damaged?: boolean;
+        };
+        FAQEntryPage: {
+            items: components["schemas"]["FAQEntry"][];
+            next?: string;
+        };
+        NewFAQEntry: {
+            /** @description Of the entry that it replaces */
+            id?: string;
+            question: string;
+            similar?: string[];
+            negative?: string[];
+            answer: string;
+            /** @description As of a document; absent: as they are */
+            labels?: string[];
+            /**
+             * Format: date-time
+             * @description Absent: now
+             */
+            valid_from?: string;
+            /**
+             * Format: date-time
+             * @description Absent: no end
+             */
+            valid_until?: string;
         };
         GlossaryTerm: {
             id: string;
@@ -12917,6 +12999,65 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listFAQEntries: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description `next` of the page before */
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                collection: components["parameters"]["CollectionPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Entries */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FAQEntryPage"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    putFAQEntry: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                collection: components["parameters"]["CollectionPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewFAQEntry"];
+            };
+        };
+        responses: {
+            /** @description Stored */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Document"];
+                };
             };
             default: components["responses"]["ProblemAnswer"];
         };

@@ -8,6 +8,7 @@ import { api, call, type Schema } from '../api/client';
 import { type Column, DataTable } from '../components/DataTable';
 import { DocumentDrawer, instant } from '../components/DocumentDrawer';
 import { Failure } from '../components/Failure';
+import { FAQPanel } from '../components/FAQPanel';
 import { GlossaryPanel } from '../components/GlossaryPanel';
 import { LinkButton } from '../components/LinkButton';
 import { Page, Panel } from '../components/Panel';
@@ -68,6 +69,7 @@ export default function Knowledge() {
           {chosen && (
             <Flex vertical gap={16}>
               <Documents key={chosen.name} collection={chosen} mayWrite={mayWrite} onDeleted={() => setFilters({ collection: '' })} />
+              {mayWrite && <FAQPanel key={`faq-${chosen.name}`} collection={chosen.name} />}
               {mayWrite && <GlossaryPanel key={`glossary-${chosen.name}`} collection={chosen.name} />}
               {maySearch && <TestSearch key={`search-${chosen.name}`} collection={chosen} />}
             </Flex>
@@ -231,6 +233,7 @@ function TestSearch({ collection }: { collection: Collection }) {
         {search.error && <Failure error={search.error} />}
         {search.isPending && <Skeleton active />}
         {search.data?.items.length === 0 && <Typography.Text type="secondary">{t('knowledge.nothingFound')}</Typography.Text>}
+        {search.data?.answered_by && <Typography.Text>{t('faq.answers')}</Typography.Text>}
         {search.data?.expanded?.map((e) => (
           <Typography.Text key={`${e.term}/${e.found}`} type="secondary">
             {t('glossary.expanded', { found: e.found, added: e.added.join(', ') })}
@@ -244,6 +247,7 @@ function TestSearch({ collection }: { collection: Collection }) {
                 <Typography.Text type="secondary">
                   {t('knowledge.hit', { score: p.score.toFixed(3), start: p.start, end: p.end })}
                 </Typography.Text>
+                {p.faq_score !== undefined && <Tag style={{ marginInlineStart: 8 }}>{t(p.faq_vetoed ? 'faq.vetoed' : 'faq.score', { score: p.faq_score.toFixed(2) })}</Tag>}
                 <Typography.Paragraph style={{ margin: 0 }} ellipsis={{ rows: 3, expandable: true, symbol: t('knowledge.expand') }}>
                   {p.text}
                 </Typography.Paragraph>

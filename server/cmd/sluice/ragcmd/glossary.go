@@ -51,7 +51,7 @@ func (a *app) ragGlossaryCommand(f *ragFlags) *cobra.Command {
 		&cobra.Command{
 			Use: "add TERM SYNONYM…", Short: cli.Both("cli.rag_glossary.add"), Args: cli.AtLeast(2),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				r, err := a.glossaryLogin(cmd.Context(), f)
+				r, err := a.collectionLogin(cmd.Context(), f)
 				if err != nil {
 					return err
 				}
@@ -95,7 +95,7 @@ func (a *app) ragGlossaryCommand(f *ragFlags) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				r, err := a.glossaryLogin(cmd.Context(), f)
+				r, err := a.collectionLogin(cmd.Context(), f)
 				if err != nil {
 					return err
 				}
@@ -141,7 +141,8 @@ func (f *ragFlags) glossaryPath(below string) string {
 	return "/rag/collections/" + url.PathEscape(f.collection) + "/glossary" + below + cli.Query("tenant", f.tenant)
 }
 
-func (a *app) glossaryLogin(ctx context.Context, f *ragFlags) (*cli.Remote, error) {
+// collectionLogin signs in for a command about a collection.
+func (a *app) collectionLogin(ctx context.Context, f *ragFlags) (*cli.Remote, error) {
 	if f.collection == "" {
 		return nil, cli.Misuse("cli.rag.no_collection")
 	}
@@ -150,7 +151,7 @@ func (a *app) glossaryLogin(ctx context.Context, f *ragFlags) (*cli.Remote, erro
 
 // glossary signs in and lists the glossary of the collection.
 func (a *app) glossary(ctx context.Context, f *ragFlags) (*cli.Remote, []adminapi.GlossaryTerm, error) {
-	r, err := a.glossaryLogin(ctx, f)
+	r, err := a.collectionLogin(ctx, f)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -181,10 +182,7 @@ func readTerms(raw []byte, path string) ([]adminapi.NewGlossaryTerm, error) {
 		line, _ := r.FieldPos(0)
 		var names []string
 		for _, cell := range cells {
-			if cell = strings.TrimSpace(cell); len(cell) > 1 && csvcell.Plain(cell[1:]) == cell { // as an export has written it
-				cell = cell[1:]
-			}
-			if cell != "" {
+			if cell = unquoted(strings.TrimSpace(cell)); cell != "" {
 				names = append(names, cell)
 			}
 		}

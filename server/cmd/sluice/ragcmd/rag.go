@@ -52,7 +52,7 @@ func RAG(shared *cli.App) *cobra.Command {
 	f.Register(cmd, a.App)
 	cmd.PersistentFlags().StringVar(&f.tenant, "tenant", "", cli.Both("cli.shared.tenant"))
 	cmd.AddCommand(a.ragCreateCommand(f), a.ragIngestCommand(f), a.ragListCommand(f), a.ragSearchCommand(f), a.ragDeleteCommand(f),
-		a.ragAccessCommand(f), a.ragExplainCommand(f), a.ragVersionsCommand(f), a.ragDateCommand(f), a.ragKeepCommand(f), a.ragGlossaryCommand(f), a.ragSyncCommand(f), a.ragEvalCommand(f))
+		a.ragAccessCommand(f), a.ragExplainCommand(f), a.ragVersionsCommand(f), a.ragDateCommand(f), a.ragKeepCommand(f), a.ragFAQCommand(f), a.ragGlossaryCommand(f), a.ragSyncCommand(f), a.ragEvalCommand(f))
 	return cmd
 }
 
@@ -188,6 +188,9 @@ func (a *app) ragSearchCommand(f *ragFlags) *cobra.Command {
 			if len(out.Items) == 0 {
 				fmt.Fprintln(a.Stdout, a.Say("cli.rag_search.nothing"))
 			}
+			if out.AnsweredBy != nil {
+				fmt.Fprintln(a.Stdout, a.Say("cli.rag_search.answered_by"))
+			}
 			if out.Expanded != nil {
 				for _, e := range *out.Expanded {
 					fmt.Fprintln(a.Stdout, a.Say("cli.rag_search.expanded", e.Found, strings.Join(e.Added, " | ")))
@@ -195,7 +198,14 @@ func (a *app) ragSearchCommand(f *ragFlags) *cobra.Command {
 				fmt.Fprintln(a.Stdout)
 			}
 			for _, p := range out.Items {
-				fmt.Fprintf(a.Stdout, "%.3f  %s %s [%d:%d]\n%s\n\n", p.Score, p.Document, p.Version, p.Start, p.End, p.Text)
+				match := ""
+				if p.FaqScore != nil {
+					match = fmt.Sprintf("  FAQ %.3f", *p.FaqScore)
+				}
+				if p.FaqVetoed != nil {
+					match += ", " + a.Say("cli.rag_search.vetoed")
+				}
+				fmt.Fprintf(a.Stdout, "%.3f  %s %s [%d:%d]%s\n%s\n\n", p.Score, p.Document, p.Version, p.Start, p.End, match, p.Text)
 			}
 			return nil
 		},

@@ -12,7 +12,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/sluice-project/sluice/server/adminapi"
 	"github.com/sluice-project/sluice/server/cmd/sluice/cli"
 )
 
@@ -395,6 +397,40 @@ func TestReadTerms(t *testing.T) {
 	for _, bad := range []string{"", "a\n", ",b\n", "Term,Synonyms\n", "a,b\nc\n", "a,b | c\n", "a,\"b\n", "\xff,a\n"} {
 		if terms, err := readTerms([]byte(bad), "f"); err == nil {
 			t.Errorf("%q: %v", bad, terms)
+		}
+	}
+}
+
+// TestReadFAQ: what is exported is imported as it was, columns come in any order, and what cannot be meant is refused.
+func TestReadFAQ(t *testing.T) {
+	t.Parallel()
+	from := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	damaged := true
+	all := []adminapi.FAQEntry{
+		{Question: "=a?", Similar: []string{"b", "c | d"}, Negative: []string{"e"}, Answer: "-f\n\"g\"", Labels: []string{"x", "y"}, ValidFrom: &from, ValidUntil: &from},
+		{Question: "h?", Answer: "i", InEffect: true, ValidFrom: &from},
+		{Damaged: &damaged},
+	}
+	var table bytes.Buffer
+	if err := writeFAQ(&table, all); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readFAQ(table.Bytes(), "f")
+	if err != nil || len(got) != 2 || got[1].Similar != nil || got[1].Labels != nil || got[1].ValidFrom != nil {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if e := got[0]; e.Question != "=a?" || fmt.Sprint(*e.Similar, *e.Negative, *e.Labels) != "[b c | d] [e] [x y]" || e.Answer != all[0].Answer || !e.ValidFrom.Equal(from) || !e.ValidUntil.Equal(from) {
+		t.Errorf("%+v", e)
+	}
+	if got, err := readFAQ([]byte("\ufeffAnswer, question\n\nb,a\n"), "f"); err != nil || len(got) != 1 || got[0].Question != "a" || got[0].Answer != "b" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := readFAQ([]byte("question,answer\nfee under 1.5 t?,a\nfee under 15 t?,b\n"), "f"); err != nil || len(got) != 2 {
+		t.Errorf("other numbers: %+v, %v", got, err)
+	}
+	for _, bad := range []string{"", "a,b\n", "question,answer\n", "question,question,answer\na,b,c\n", "answer\na\n", "question,answer\na,\n", "question,answer,valid_from\na,b,tomorrow\n", "question,answer\n\"a\n", "question,answer\n\xff,a\n", "question,answer\nfee under 15 t?,a\nFee under 15 t,b\n"} {
+		if got, err := readFAQ([]byte(bad), "f"); err == nil {
+			t.Errorf("%q: %v", bad, got)
 		}
 	}
 }
