@@ -244,7 +244,7 @@ func costUsage(db *gorm.DB, book *cost.Book, out *CostReport) ([]cost.Usage, err
 	if err != nil {
 		return nil, fmt.Errorf("sum usage: %w", err)
 	}
-	defer rows.Close()
+	defer rows.Close() //nolint:errcheck // Err says what went wrong
 	used := make([]engineUsage, len(book.Engines))
 	unassigned := map[string]*UnassignedModel{}
 	var r costGroup
