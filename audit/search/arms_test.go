@@ -1,0 +1,155 @@
+package search_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"testing"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/audit/audittest"
+	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/search"
+	"github.com/sluice-project/sluice/migrations/dbtest"
+)
+
+// TestArmSumsAreThoseOfAllRecords draws records of two writers: of requests that were asked again, of two arms, late ones and such of before a time; they
+// come in many shipments, between which sums are asked for, forgotten, and cut off. What is kept must be what a sum over every record is.
+func TestArmSumsAreThoseOfAllRecords(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		logs := []*audittest.Log{audittest.Open(t, db, nil), audittest.Open(t, db, nil)}
+		r := rand.New(rand.NewPCG(7, 57))
+		one := func(of ...string) string { return of[r.IntN(len(of))] }
+		n := 0
+		draw := func() record.Event {
+			n++
+			e := recordtest.Sample(n)
+			e.Rollout, e.Arm, e.Outcome = one("ro-1", "ro-1", "ro-1", "ro-2", ""), one("stable", "candidate", "candidate", ""), one("ok", "ok", "ok", "failed", "refused", "aborted", "")
+			e.Session, e.Tenant, e.Time, e.Decision = one("", "s1", "s2", "s3"), fmt.Sprint("t", r.IntN(24)), 1+r.Int64N(1000), one("allow", "allow", "refuse")
+			if r.IntN(3) == 0 { // asked again, perhaps in another conversation and for another tenant
+				e.Request = fmt.Sprint("req-", 1+r.IntN(n))
+			}
+			if r.IntN(10) == 0 {
+				e.Stage = record.StageAdmitted
+			}
+			e.Latency = record.Latency{FirstToken: r.Int64N(3) * r.Int64N(1000), Total: r.Int64N(1 << r.IntN(30))}
+			e.Usage = record.Usage{CompletionTokens: r.Int64N(100), Cost: r.Int64N(2) * 4_000_000_000}
+			return e
+		}
+		same := func(since int64) {
+			t.Helper()
+			for _, arm := range []string{"stable", "candidate"} {
+				got, err := logs[0].InChunks(1+r.IntN(9)).ArmSums(t.Context(), "ro-1", arm, since)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := logs[0].FullArmSums(t.Context(), "ro-1", arm, since)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := differ(got, want); diff != "" {
+					t.Fatalf("after %d records, %s since %d: %s\n%+v\nwant\n%+v", n, arm, since, diff, got, want)
+				}
+			}
+		}
+		since := func() int64 { return []int64{1, 200, 500, 900}[r.IntN(4)] }
+		for range 40 {
+			l := logs[r.IntN(2)]
+			for range r.IntN(12) {
+				l.AppendEvent(draw())
+			}
+			l.Flush()
+			switch r.IntN(6) {
+			case 0:
+				if err := l.ForgetArmSums(t.Context(), "ro-1", since(), since()); err != nil {
+					t.Fatal(err)
+				}
+			case 1, 2:
+				if err := l.InChunks(1+r.IntN(5)).CountOnce(t.Context(), "ro-1", since()); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				same(since())
+			}
+		}
+		var all sync.WaitGroup // replicas ship and evaluate at once, and windows are opened meanwhile
+		if err := logs[0].ForgetArmSums(t.Context(), "ro-1"); err != nil {
+			t.Fatal(err)
+		}
+		drawn := make([][]record.Event, 2)
+		for i := range 60 {
+			drawn[i%2] = append(drawn[i%2], draw())
+		}
+		for i, l := range logs {
+			all.Go(func() {
+				for k, e := range drawn[i] {
+					if _, err := l.Log.Append(context.Background(), e); err != nil {
+						t.Error(err)
+					}
+					if k%5 == 4 {
+						if err := l.Log.Flush(context.Background()); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+			all.Go(func() {
+				for k := range int64(10) {
+					if _, err := l.InChunks(3).ArmSums(context.Background(), "ro-1", "stable", 100*k+1); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		for _, l := range logs {
+			l.Flush()
+		}
+		for k := range int64(10) {
+			same(100*k + 1)
+		}
+		if err := logs[0].ForgetArmSums(t.Context(), "ro-1"); err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range []string{"audit_arm_windows", "audit_arm_units", "audit_arm_news"} {
+			var left int64
+			if err := db.Table(table).Count(&left).Error; err != nil || left > 0 {
+				t.Errorf("%s: %d rows are left, %v", table, left, err)
+			}
+		}
+	})
+}
+
+// differ says what differs; sums of squares above 2⁵³ depend on the order in which a database adds.
+func differ(a, b search.ArmSums) string {
+	near := func(x, y search.RatioSums) bool {
+		for i, v := range []float64{x.Y, x.N, x.YY, x.YN, x.NN} {
+			if w := []float64{y.Y, y.N, y.YY, y.YN, y.NN}[i]; math.Abs(v-w) > 1e-12*math.Abs(w) {
+				return false
+			}
+		}
+		return true
+	}
+	switch {
+	case !near(a.Failures, b.Failures):
+		return "failures"
+	case !near(a.Refusals, b.Refusals):
+		return "refusals"
+	case !near(a.Tokens, b.Tokens):
+		return "tokens"
+	case !near(a.Cost, b.Cost):
+		return "cost"
+	case !near(a.Slow, b.Slow):
+		return "slow"
+	case !reflect.DeepEqual(a.FirstToken, b.FirstToken) || !reflect.DeepEqual(a.Total, b.Total):
+		return "latencies"
+	case !reflect.DeepEqual(a.Tenants, b.Tenants):
+		return "tenants"
+	}
+	return ""
+}
