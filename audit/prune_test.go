@@ -96,9 +96,21 @@ func (g *grown) mustVerify() verify.Report {
 
 func (g *grown) prune() []Pruning {
 	g.t.Helper()
+	g.summed()
 	done, err := g.l.Prune(context.Background(), "tester")
 	must(g.t, err)
+	g.summed()
 	return done
+}
+
+// summed compares the sums that are kept of a rollout with the records that are there.
+func (g *grown) summed() {
+	g.t.Helper()
+	sums, err := g.l.ArmSums(context.Background(), "ro-1", "stable", 1)
+	must(g.t, err)
+	if want := count(g.t, g.db, "(SELECT DISTINCT request FROM audit_events WHERE arm = 'stable' AND stage = 'outcome') AS r"); int64(sums.Failures.N) != want {
+		g.t.Errorf("the sums are of %v requests, %d are there", sums.Failures.N, want)
+	}
 }
 
 // TestPrune prunes a prefix around records of a longer class and a hold: what goes is in an archive that proves itself, what stays is found

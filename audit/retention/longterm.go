@@ -174,6 +174,9 @@ func Expire(ctx context.Context, db *gorm.DB, holder string, due []store.RecordR
 		if res.Error != nil {
 			return res.Error
 		}
+		if err := search.ForgetArmSumsUpTo(tx, newest); err != nil {
+			return err
+		}
 		if err := removeDerived(tx, beside, rows); err != nil {
 			return err
 		}

@@ -221,6 +221,9 @@ func pruneIn(tx *gorm.DB, row store.PruningRow, stays string, beside store.Besid
 	if res.Error != nil {
 		return res.Error
 	}
+	if err := search.ForgetArmSumsUpTo(tx, row.Newest); err != nil {
+		return fmt.Errorf("forget the sums of rollouts: %w", err)
+	}
 	for _, m := range months { // last, since it locks out everybody
 		if err := m.drop(tx); err != nil {
 			return err
