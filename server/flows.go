@@ -161,6 +161,10 @@ func (f flowStats) ArmSums(ctx context.Context, rollout, arm string, since int64
 	return out, nil
 }
 
+func (f flowStats) ForgetArmSums(ctx context.Context, rollout string, except ...int64) error {
+	return f.log.ForgetArmSums(ctx, rollout, except...)
+}
+
 // flowRecorder writes transitions to the audit log, and tells people when a rollout goes back by itself. They belong to the installation, hence to the operator's tenant.
 type flowRecorder struct {
 	log    *audit.Log

@@ -26,6 +26,8 @@ type activities struct {
 	now   func() time.Time
 	log   *slog.Logger
 	m     *metrics
+	// settleTimeout is how long a transition waits for statistics: if they hang it has to come to its end all the same.
+	settleTimeout time.Duration
 }
 
 type transitionInput struct {
@@ -43,6 +45,7 @@ type evaluateInput struct {
 	Phase       string     `json:"phase"`
 	Since       int64      `json:"since"`
 	StableSince int64      `json:"stable_since"`
+	StableAt    int64      `json:"stable_at,omitempty"` // since when stable counts on the last step, whatever this one is
 	Thresholds  Thresholds `json:"thresholds"`
 	Record      bool       `json:"record"` // keep the evidence even if it decides nothing
 
@@ -80,7 +83,7 @@ func (a *activities) Transition(ctx context.Context, in transitionInput) (string
 	assign := func() error { return a.assign(ctx, in) }
 	settle := func() error { return a.settle(ctx, &in) }
 	steps := []func() error{settle, record, assign}
-	if t.To == PhaseRolledBack || t.To == PhaseAborted || t.To == PhaseFailed {
+	if goesBack(t.To) {
 		steps = []func() error{assign, settle, record}
 	}
 	for _, step := range steps {
@@ -90,6 +93,13 @@ func (a *activities) Transition(ctx context.Context, in transitionInput) (string
 	}
 	if err := a.store.entered(ctx, in.Rollout, in.Transition); err != nil {
 		return "", err
+	}
+	if finished(phaseOf(t.To)) {
+		bounded, cancel := context.WithTimeout(ctx, a.settleTimeout)
+		defer cancel()
+		if err := a.deps.Stats.ForgetArmSums(bounded, in.Rollout); err != nil { // what is left goes when the records are pruned
+			a.log.LogAttrs(ctx, slog.LevelWarn, "what was summed up of a rollout is kept", slog.String("rollout", in.Rollout), slog.String("error", err.Error()))
+		}
 	}
 	a.m.transitions.WithLabelValues(phaseOf(t.To)).Inc()
 	return known, nil
@@ -109,7 +119,9 @@ func (a *activities) settle(ctx context.Context, in *transitionInput) error {
 	ev, d, at := st.Seen, st.Decision, time.UnixMicro(st.CheckedAt)
 	if ev == nil {
 		stage := in.Transition.From
-		now, err := a.gather(ctx, evaluateInput{
+		bounded, cancel := context.WithTimeout(ctx, a.settleTimeout)
+		defer cancel()
+		now, err := a.gather(bounded, evaluateInput{
 			Rollout: st.ID, Model: st.Model, Phase: stage, Since: st.EnteredAt, StableSince: stableSince(st),
 			Candidate: st.Candidate, Needed: st.Spec.Needed, AcceptLosses: st.Spec.AcceptLosses, Thresholds: st.Spec.Thresholds, Results: st.Spec.Results,
 		})
@@ -219,6 +231,11 @@ func (a *activities) Evaluate(ctx context.Context, in evaluateInput) (evaluateOu
 	}
 	if cur.Rollout != in.Rollout {
 		return evaluateOutput{}, temporal.NewNonRetryableApplicationError("the assignment belongs to somebody else", errSuperseded, nil)
+	}
+	if len(in.Thresholds.Gates) > 0 {
+		if err := a.deps.Stats.ForgetArmSums(ctx, in.Rollout, in.Since, in.StableSince, in.StableAt); err != nil { // of earlier steps
+			return evaluateOutput{}, fmt.Errorf("forget statistics: %w", err)
+		}
 	}
 	ev, err := a.gather(ctx, in)
 	if err != nil {

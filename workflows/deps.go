@@ -58,6 +58,8 @@ type stats interface {
 	ArmStats(ctx context.Context, rollout string, since int64) (map[string]ArmStats, error)
 	// ArmSums returns what one arm did since a time, for gates: over every request. An arm that did nothing has the zero value.
 	ArmSums(ctx context.Context, rollout, arm string, since int64) (ArmSums, error)
+	// ForgetArmSums lets go of what ArmSums keeps of a rollout, but for sums since these times.
+	ForgetArmSums(ctx context.Context, rollout string, except ...int64) error
 }
 
 type recorder interface {

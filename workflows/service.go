@@ -61,7 +61,7 @@ func New(cfg Config, deps Deps, log *slog.Logger, reg prometheus.Registerer) (*S
 		callTimeout: 5 * time.Second, poll: 2 * time.Second,
 	}
 	s.plan = &capacity{deps: deps, store: s.store, now: s.now, log: log, m: s.m}
-	s.acts = &activities{deps: deps, store: s.store, plan: s.plan, now: s.now, log: log, m: s.m}
+	s.acts = &activities{deps: deps, store: s.store, plan: s.plan, now: s.now, log: log, m: s.m, settleTimeout: 3 * time.Second}
 	return s, nil
 }
 
@@ -190,24 +190,51 @@ func (s *Service) Abort(ctx context.Context, id string, actor Actor, reason stri
 		return err
 	}
 	s.log.LogAttrs(ctx, slog.LevelWarn, "the abort goes past Temporal", slog.String("rollout", id), slog.String("error", err.Error()))
-	return s.abortDirectly(ctx, st, actor, reason)
+	return s.backDirectly(ctx, st, Transition{To: PhaseAborted, Actor: actor, Reason: reason})
 }
 
-// abortDirectly performs the transition that the workflow would perform next, under the same id, so that the workflow's own
-// attempt is a repetition of it.
-func (s *Service) abortDirectly(ctx context.Context, st State, actor Actor, reason string) error {
-	seq, err := s.store.latest(ctx, st.ID)
+// takeBackUnjudged takes back, past Temporal, every rollout whose candidate answers and whose last verdict is twice as old as a workflow lets it
+// become, and ends what it has begun. One that fails does not keep the others.
+func (s *Service) takeBackUnjudged(ctx context.Context) error {
+	ids, err := s.store.answering(ctx)
 	if err != nil {
 		return err
 	}
-	t := Transition{
-		Seq: seq + 1, From: PhaseStarting, To: PhaseAborted, At: s.now().UnixMicro(), Actor: actor, Reason: reason,
+	var errs []error
+	for _, id := range ids {
+		st, err := s.store.get(ctx, id)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		begun := len(st.History) > 0 && goesBack(st.History[len(st.History)-1].To) // and not done
+		if !begun && s.now().Sub(time.UnixMicro(max(st.CheckedAt, st.EnteredAt))) < 2*st.Spec.unjudgedMost() {
+			continue
+		}
+		s.log.LogAttrs(ctx, slog.LevelWarn, "a rollout that nobody judges goes back past Temporal", slog.String("rollout", id))
+		c := Cause{Code: causeUnjudged}
+		bounded, cancel := context.WithTimeout(ctx, guardEvery)
+		errs = append(errs, s.backDirectly(bounded, st, Transition{
+			To: PhaseRolledBack, Actor: rolloutActor(), Reason: c.Sentence(st.Spec.Thresholds).String(), Cause: &c,
+		}))
+		cancel()
+	}
+	return errors.Join(errs...)
+}
+
+// backDirectly performs the transition that the workflow would perform next, under the same id, so that the workflow's own
+// attempt is a repetition of it. t says where to, who and why.
+func (s *Service) backDirectly(ctx context.Context, st State, t Transition) error {
+	t.Seq, t.From, t.At = 1, PhaseStarting, s.now().UnixMicro()
+	if n := len(st.History); n > 0 {
+		last := st.History[n-1]
+		t.Seq, t.From = last.Seq+1, last.To
+		if goesBack(last.To) { // begun by an attempt that did not come to its end
+			t = last
+		}
 	}
 	t.ID = fmt.Sprintf("%s/%d", st.ID, t.Seq)
-	if n := len(st.History); n > 0 {
-		t.From = st.History[n-1].To
-	}
-	_, err = s.acts.Transition(ctx, transitionInput{
+	_, err := s.acts.Transition(ctx, transitionInput{
 		Rollout: st.ID, Model: st.Model, Stable: st.Stable, Candidate: st.Candidate, Transition: t,
 	})
 	return err

@@ -457,6 +457,66 @@ func TestStartRefuses(t *testing.T) {
 	}
 }
 
+// TestGuardTakesBackWhatNobodyJudges: without Temporal, a candidate that answers and whose last verdict is old goes back, once, also where a part of it
+// fails first; others stay.
+func TestGuardTakesBackWhatNobodyJudges(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	s, err := New(Config{Address: "127.0.0.1:1"}, w.deps(t), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	ctx, now, spec := t.Context(), time.Now(), quick().withDefaults()
+	begin := func(id, to string, share int, ago time.Duration) {
+		t.Helper()
+		tr := Transition{ID: id + "/1", Seq: 1, From: PhaseStarting, To: to, Share: share, At: now.Add(-ago).UnixMicro(), Actor: alice}
+		err := s.store.create(ctx, State{ID: id, Model: "m", Stable: "v1", Candidate: "v2", Spec: spec, Starter: alice, Phase: PhaseStarting})
+		_, _, err1 := s.store.transition(ctx, id, tr)
+		if err := errors.Join(err, err1, s.store.entered(ctx, id, tr)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin("old", "canary-20", 20, 2*time.Hour)
+	begin("baseline", PhaseBaseline, 0, 2*time.Hour)
+	begin("fresh", "canary-20", 20, 50*time.Minute)
+	begin("judged", "canary-20", 20, 2*time.Hour)
+	ev := Evidence{Rollout: "judged", Phase: "canary-20"}
+	if err := s.store.checked(ctx, ev, Verdict(ev, spec.Thresholds), now.Add(-50*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	w.change(func() {
+		w.cur = Assignment{Model: "m", Stable: "v1", Candidate: "v2", Basis: 2000, Rollout: "old"}
+		w.fail.audit = errors.New("down")
+	})
+	for range 2 {
+		if err := s.takeBackUnjudged(ctx); err == nil {
+			t.Error("nobody is told that it was not recorded")
+		}
+		if cur, _ := w.Assignment(ctx, "m"); cur.Rollout != "" || cur.Basis != 0 {
+			t.Errorf("the candidate still answers: %+v", cur)
+		}
+	}
+	w.change(func() { w.fail.audit = nil })
+	for range 2 {
+		if err := s.takeBackUnjudged(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	st, err := s.Get(ctx, "old")
+	if err != nil || st.Phase != PhaseRolledBack || len(st.History) != 2 {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	if last := st.History[1]; last.Cause == nil || last.Cause.Code != causeUnjudged || last.Audit == "" || len(w.records) != 1 {
+		t.Errorf("%+v, recorded as %+v", last, w.records)
+	}
+	for _, id := range []string{"baseline", "fresh", "judged"} {
+		if st, err := s.Get(ctx, id); err != nil || finished(st.Phase) {
+			t.Errorf("%s is %s, %v", id, st.Phase, err)
+		}
+	}
+}
+
 // TestStartWithoutTemporal: the caller is told within seconds, and the row says that nothing runs.
 func TestStartWithoutTemporal(t *testing.T) {
 	t.Parallel()

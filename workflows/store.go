@@ -195,6 +195,11 @@ func (s *store) entered(ctx context.Context, rollout string, t Transition) error
 	return nil
 }
 
+// goesBack reports whether a transition gives every conversation back to stable.
+func goesBack(to string) bool {
+	return to == PhaseRolledBack || to == PhaseAborted || to == PhaseFailed
+}
+
 func finished(phase string) bool {
 	switch phase {
 	case PhaseCompleted, PhaseRolledBack, PhaseAborted, PhaseFailed:
@@ -347,6 +352,14 @@ func (s *store) get(ctx context.Context, id string) (State, error) {
 		st.History = append(st.History, t)
 	}
 	return st, nil
+}
+
+// answering returns the ids of the running rollouts whose candidate answers.
+func (s *store) answering(ctx context.Context) (ids []string, err error) {
+	if err := s.db.WithContext(ctx).Table("rollout_rollouts").Where("finished_at = 0 AND share > 0").Order("id").Pluck("id", &ids).Error; err != nil {
+		return nil, unavailable("list rollouts", err)
+	}
+	return ids, nil
 }
 
 // list returns up to limit rollouts, newest first, that come after the one with the id cursor. Ids are UUIDv7: their order is
