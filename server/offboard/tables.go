@@ -103,6 +103,6 @@ func nobodys() []string {
 		"goose_db_version", "installation_settings", "installation_compatibility", "identity_changes", "identity_duties", "identity_factor_demand", "identity_organisations", "identity_assertions", "identity_break_glass", "identity_break_glass_uses", "policy_changes", "billing_changes", "billing_books",
 		"route_versions", "route_assignments", "route_changes", "route_instances", "rollout_rollouts", "rollout_transitions", "rollout_evidence", "rollout_capacity", "rag_changes", "watermark_changes", "label_changes",
 		"audit_leaves", "audit_hashes", "audit_checkpoints", "audit_cosignatures", "audit_unbooked", "audit_writers", "audit_lease", "audit_postings", "audit_prunings",
-		"audit_pruned", "audit_reconciliation", "audit_sources", "audit_siem", "vault_state", "wrapping_keys", "wrapping_rotation", "wrapping_progress",
+		"audit_pruned", "audit_reconciliation", "audit_sources", "audit_siem", "audit_arm_windows", "audit_arm_units", "audit_arm_news", "vault_state", "wrapping_keys", "wrapping_rotation", "wrapping_progress",
 	}
 }
