@@ -11,6 +11,7 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"gorm.io/gorm"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/sleep"
 )
 
 // ArmSums is what one arm of a rollout did, summed up over every request; no sample is left out.
@@ -43,7 +45,11 @@ const (
 	// MaxArmTenants bounds the tenants that are told apart in an arm.
 	MaxArmTenants = 20
 	// armChunk is how many records one transaction counts. Each is progress: one that is cut off goes on there.
-	armChunk = 4000
+	armChunk = 2000
+	// armPause lets others write between two of them, on SQLite.
+	armPause = 20 * time.Millisecond
+	// armWait is how long PostgreSQL waits to open a window, with those behind it who store records, and how long it keeps the rows of a process that is paused.
+	armWait = 10 * time.Second
 )
 
 // armRecords are the records that count for an arm, as e. The conditions are those of the indexes and of the trigger that fills audit_arm_news.
@@ -73,6 +79,9 @@ func (r *Reader) armSums(ctx context.Context, rollout, arm string, since int64) 
 	for more := true; more; {
 		if more, err = r.count(db, rollout); err != nil {
 			return out, err
+		}
+		if more && !sleep.For(ctx, armPause) {
+			return out, ctx.Err()
 		}
 	}
 	err = database.Snapshot(ctx, r.db, func(tx *gorm.DB) error {
@@ -106,8 +115,8 @@ func (r *Reader) ForgetArmSums(ctx context.Context, rollout string, except ...in
 
 // ForgetArmSumsUpTo lets go of all sums that records up to a time are in, in the transaction that prunes such records, before it locks months: sums are
 // counted again from what is left.
-func ForgetArmSumsUpTo(tx *gorm.DB, time int64) error {
-	windows, err := lockWindows(tx, "since <= ?", time)
+func ForgetArmSumsUpTo(tx *gorm.DB, at int64) error {
+	windows, err := lockWindows(tx, "since <= ?", at)
 	if err != nil {
 		return err
 	}
@@ -132,8 +141,8 @@ func (armWindow) TableName() string { return "audit_arm_windows" }
 // full reports whether all records from Since on are counted that are not in audit_arm_news.
 func (w *armWindow) full() bool { return w.AtTime == math.MaxInt64 }
 
-func (w *armWindow) reaches(time int64, id string) bool {
-	return time >= w.Since && (time < w.AtTime || time == w.AtTime && id <= w.AtID)
+func (w *armWindow) reaches(at int64, id string) bool {
+	return at >= w.Since && (at < w.AtTime || at == w.AtTime && id <= w.AtID)
 }
 
 // armTotals are the sums of an arm in a window.
@@ -225,7 +234,13 @@ func openWindow(db *gorm.DB, rollout string, since int64) error {
 		return err
 	}
 	return db.Transaction(func(tx *gorm.DB) error {
+		if err := database.SetIdleTimeout(tx, armWait); err != nil {
+			return err
+		}
 		if !database.IsSQLite(tx) {
+			if err := tx.Exec(fmt.Sprintf("SET LOCAL lock_timeout = %d", armWait.Milliseconds())).Error; err != nil {
+				return err
+			}
 			if err := tx.Exec("LOCK TABLE audit_arm_windows IN SHARE ROW EXCLUSIVE MODE").Error; err != nil {
 				return err
 			}
@@ -262,6 +277,9 @@ func dropWindows(tx *gorm.DB, windows []*armWindow) error {
 // count counts records that came, and records that a new window has not read, and reports whether there may be more.
 func (r *Reader) count(db *gorm.DB, rollout string) (more bool, err error) {
 	err = db.Transaction(func(tx *gorm.DB) error {
+		if err := database.SetIdleTimeout(tx, armWait); err != nil {
+			return err
+		}
 		more, err = countNews(tx, rollout, r.chunk)
 		return err
 	})
