@@ -80,7 +80,7 @@ func (r *Reader) armSums(ctx context.Context, rollout, arm string, since int64) 
 		if more, err = r.count(db, rollout); err != nil {
 			return out, err
 		}
-		if more && !sleep.For(ctx, armPause) {
+		if more && !sleep.For(ctx, r.pause) {
 			return out, ctx.Err()
 		}
 	}

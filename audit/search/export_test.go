@@ -23,7 +23,7 @@ func FindWithin(tx *gorm.DB, q Query, few, window int) (ids []string, last int64
 	return ids, last, err
 }
 
-// InChunks returns a reader that counts so many records of arms in one transaction.
+// InChunks returns a reader that counts so many records of arms in one transaction, without a pause.
 func (r *Reader) InChunks(n int) *Reader { return &Reader{db: r.db, subject: r.subject, chunk: n} }
 
 // CountOnce does the first of what ArmSums does: one transaction, as if the call was cut off then.

@@ -65,12 +65,13 @@ type entryRow struct {
 type Reader struct {
 	db      *gorm.DB
 	subject func(tenant, who string) string
-	chunk   int // armChunk
+	chunk   int           // armChunk
+	pause   time.Duration // armPause
 }
 
 // NewReader returns the reader of a database. subject says who stands for a person in records, as audit.Subject does.
 func NewReader(db *gorm.DB, subject func(tenant, who string) string) *Reader {
-	return &Reader{db: db, subject: subject, chunk: armChunk}
+	return &Reader{db: db, subject: subject, chunk: armChunk, pause: armPause}
 }
 
 // Search returns a page of the records that match q, newest first, equal times by id.
