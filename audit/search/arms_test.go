@@ -1,7 +1,6 @@
 package search_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -40,7 +39,7 @@ func TestArmSumsAreThoseOfAllRecords(t *testing.T) {
 			if len(frames) == 0 {
 				return
 			}
-			if _, err := ships.Ship(context.Background(), fmt.Sprint("w", writer), frames); err != nil {
+			if _, err := ships.Ship(t.Context(), fmt.Sprint("w", writer), frames); err != nil {
 				t.Error(err)
 			}
 		}
@@ -115,7 +114,7 @@ func TestArmSumsAreThoseOfAllRecords(t *testing.T) {
 			})
 			all.Go(func() {
 				for k := range int64(10) {
-					if _, err := reader.InChunks(3).ArmSums(context.Background(), "ro-1", "stable", 100*k+1); err != nil {
+					if _, err := reader.InChunks(3).ArmSums(t.Context(), "ro-1", "stable", 100*k+1); err != nil {
 						t.Error(err)
 					}
 				}
