@@ -302,12 +302,8 @@ func countNews(tx *gorm.DB, rollout string, chunk int) (more bool, err error) {
 	}
 	var came []*armRecord
 	for part := range slices.Chunk(news, insertBatch) {
-		keys := make([]any, 0, 2*len(part))
-		for _, p := range part {
-			keys = append(keys, p.Time, p.ID)
-		}
 		var some []*armRecord
-		if err := tx.Table("audit_events AS e").Select(armColumns).Where(database.OneOf(tx, len(part), "e.time", "e.id"), keys...).Find(&some).Error; err != nil {
+		if err := tx.Table("audit_events AS e").Select(armColumns).Where("e.id IN ? AND e.time BETWEEN ? AND ?", idsOf(part), part[0].Time, part[len(part)-1].Time).Find(&some).Error; err != nil {
 			return false, err
 		}
 		came = append(came, some...)
@@ -319,11 +315,8 @@ func countNews(tx *gorm.DB, rollout string, chunk int) (more bool, err error) {
 		}
 	}
 	for part := range slices.Chunk(news, insertBatch) { // before windows read on: these may be among what they come to
-		keys := []any{rollout}
-		for _, p := range part {
-			keys = append(keys, p.Time, p.ID)
-		}
-		if err := tx.Exec("DELETE FROM audit_arm_news WHERE rollout = ? AND "+database.OneOf(tx, len(part), "time", "id"), keys...).Error; err != nil {
+		err := tx.Exec("DELETE FROM audit_arm_news WHERE rollout = ? AND time BETWEEN ? AND ? AND id IN ?", rollout, part[0].Time, part[len(part)-1].Time, idsOf(part)).Error
+		if err != nil {
 			return false, err
 		}
 	}
@@ -347,6 +340,14 @@ func countNews(tx *gorm.DB, rollout string, chunk int) (more bool, err error) {
 		}
 	}
 	return more, nil
+}
+
+func idsOf(places []place) []string {
+	ids := make([]string, len(places))
+	for i, p := range places {
+		ids[i] = p.ID
+	}
+	return ids
 }
 
 // readOn counts the next records that are there, and moves the position behind them: to the end once there are no more.
@@ -384,9 +385,13 @@ func (w *armWindow) add(tx *gorm.DB, fresh []*armRecord) error {
 		arrived[k] = append(arrived[k], e)
 	}
 	counted := map[key][]*armRecord{}
+	byRequest := armRecords
+	if database.IsSQLite(tx) { // keeps it from reading all that the rollout did
+		byRequest = strings.Replace(armRecords, "e.rollout = ? AND e.rollout <> ''", "+e.rollout = ?", 1)
+	}
 	for part := range slices.Chunk(slices.Sorted(maps.Keys(ids)), insertBatch) {
 		var there []*armRecord
-		if err := tx.Table("audit_events AS e").Select(armColumns).Where(armRecords+" AND e.time >= ? AND e.request IN ?", w.Rollout, w.Since, part).Find(&there).Error; err != nil {
+		if err := tx.Table("audit_events AS e").Select(armColumns).Where(byRequest+" AND e.time >= ? AND e.request IN ?", w.Rollout, w.Since, part).Find(&there).Error; err != nil {
 			return err
 		}
 		for _, e := range there {
@@ -438,16 +443,20 @@ func (w *armWindow) add(tx *gorm.DB, fresh []*armRecord) error {
 		return strings.Compare(a.Arm+"\x00"+a.Unit, b.Arm+"\x00"+b.Unit)
 	})
 	for part := range slices.Chunk(units, insertBatch) {
-		keys := []any{w.ID}
-		for _, u := range part {
-			keys = append(keys, u.Arm, u.Unit)
+		names := make([]string, len(part))
+		of := map[key]bool{}
+		for i, u := range part {
+			names[i], of[key{u.Arm, u.Unit}] = u.Unit, true
 		}
 		var there []*armUnit
-		if err := tx.Where("win = ? AND "+database.OneOf(tx, len(part), "arm", "unit"), keys...).Find(&there).Error; err != nil {
+		if err := tx.Where("win = ? AND arm IN ? AND unit IN ?", w.ID, slices.Collect(maps.Keys(w.arms)), names).Find(&there).Error; err != nil {
 			return err
 		}
 		for _, old := range there {
 			u := changes[key{old.Arm, old.Unit}]
+			if !of[key{old.Arm, old.Unit}] { // of another arm, by the same name
+				continue
+			}
 			old.count(w.arms[old.Arm], -1)
 			u.Requests, u.Failed, u.Refused, u.Answered = u.Requests+old.Requests, u.Failed+old.Failed, u.Refused+old.Refused, u.Answered+old.Answered
 			u.Tokens, u.Cost, u.Answers = u.Tokens+old.Tokens, u.Cost+old.Cost, u.Answers+old.Answers
