@@ -83,7 +83,7 @@ func (a *activities) Transition(ctx context.Context, in transitionInput) (string
 	assign := func() error { return a.assign(ctx, in) }
 	settle := func() error { return a.settle(ctx, &in) }
 	steps := []func() error{settle, record, assign}
-	if goesBack(t.To) {
+	if t.To == PhaseRolledBack || t.To == PhaseAborted || t.To == PhaseFailed {
 		steps = []func() error{assign, settle, record}
 	}
 	for _, step := range steps {

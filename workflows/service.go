@@ -190,51 +190,24 @@ func (s *Service) Abort(ctx context.Context, id string, actor Actor, reason stri
 		return err
 	}
 	s.log.LogAttrs(ctx, slog.LevelWarn, "the abort goes past Temporal", slog.String("rollout", id), slog.String("error", err.Error()))
-	return s.backDirectly(ctx, st, Transition{To: PhaseAborted, Actor: actor, Reason: reason})
+	return s.abortDirectly(ctx, st, actor, reason)
 }
 
-// takeBackUnjudged takes back, past Temporal, every rollout whose candidate answers and whose last verdict is twice as old as a workflow lets it
-// become, and ends what it has begun. One that fails does not keep the others.
-func (s *Service) takeBackUnjudged(ctx context.Context) error {
-	ids, err := s.store.answering(ctx)
+// abortDirectly performs the transition that the workflow would perform next, under the same id, so that the workflow's own
+// attempt is a repetition of it.
+func (s *Service) abortDirectly(ctx context.Context, st State, actor Actor, reason string) error {
+	seq, err := s.store.latest(ctx, st.ID)
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, id := range ids {
-		st, err := s.store.get(ctx, id)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		begun := len(st.History) > 0 && goesBack(st.History[len(st.History)-1].To) // and not done
-		if !begun && s.now().Sub(time.UnixMicro(max(st.CheckedAt, st.EnteredAt))) < 2*st.Spec.unjudgedMost() {
-			continue
-		}
-		s.log.LogAttrs(ctx, slog.LevelWarn, "a rollout that nobody judges goes back past Temporal", slog.String("rollout", id))
-		c := Cause{Code: causeUnjudged}
-		bounded, cancel := context.WithTimeout(ctx, guardEvery)
-		errs = append(errs, s.backDirectly(bounded, st, Transition{
-			To: PhaseRolledBack, Actor: rolloutActor(), Reason: c.Sentence(st.Spec.Thresholds).String(), Cause: &c,
-		}))
-		cancel()
-	}
-	return errors.Join(errs...)
-}
-
-// backDirectly performs the transition that the workflow would perform next, under the same id, so that the workflow's own
-// attempt is a repetition of it. t says where to, who and why.
-func (s *Service) backDirectly(ctx context.Context, st State, t Transition) error {
-	t.Seq, t.From, t.At = 1, PhaseStarting, s.now().UnixMicro()
-	if n := len(st.History); n > 0 {
-		last := st.History[n-1]
-		t.Seq, t.From = last.Seq+1, last.To
-		if goesBack(last.To) { // begun by an attempt that did not come to its end
-			t = last
-		}
+	t := Transition{
+		Seq: seq + 1, From: PhaseStarting, To: PhaseAborted, At: s.now().UnixMicro(), Actor: actor, Reason: reason,
 	}
 	t.ID = fmt.Sprintf("%s/%d", st.ID, t.Seq)
-	_, err := s.acts.Transition(ctx, transitionInput{
+	if n := len(st.History); n > 0 {
+		t.From = st.History[n-1].To
+	}
+	_, err = s.acts.Transition(ctx, transitionInput{
 		Rollout: st.ID, Model: st.Model, Stable: st.Stable, Candidate: st.Candidate, Transition: t,
 	})
 	return err
@@ -271,6 +244,42 @@ func (s *Service) List(ctx context.Context, cursor string, limit int) (page []St
 		page[i] = s.live(page[i])
 	}
 	return page, next, nil
+}
+
+// Unjudged is a rollout whose candidate answers, or is about to, without a verdict since a time.
+type Unjudged struct {
+	State
+	Since time.Time
+}
+
+// Unjudged returns the rollouts whose candidate has gone without a verdict for as long as a workflow that runs takes it back: Temporal, the workers
+// or the statistics are away. One that is about to complete is none of them.
+func (s *Service) Unjudged(ctx context.Context) ([]Unjudged, error) {
+	ids, err := s.store.answering(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Unjudged
+	for _, id := range ids {
+		st, err := s.store.get(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		u := Unjudged{st, time.UnixMicro(max(st.CheckedAt, st.EnteredAt))}
+		if n := len(st.History); n > 0 {
+			last := st.History[n-1]
+			if finished(st.Phase) || last.To == PhaseCompleted {
+				continue
+			}
+			if st.Share == 0 { // the assignment may have moved, and the row comes after it
+				u.Share, u.Since = last.Share, time.UnixMicro(last.At)
+			}
+		}
+		if s.now().Sub(u.Since) >= st.Spec.unjudgedMost() {
+			out = append(out, u)
+		}
+	}
+	return out, nil
 }
 
 // live fills what depends on the clock: a step whose evidence passes and whose dwell is over waits for a person.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -457,9 +458,9 @@ func TestStartRefuses(t *testing.T) {
 	}
 }
 
-// TestGuardTakesBackWhatNobodyJudges: without Temporal, a candidate that answers and whose last verdict is old goes back, once, also where a part of it
-// fails first; others stay.
-func TestGuardTakesBackWhatNobodyJudges(t *testing.T) {
+// TestUnjudged: rollouts whose candidate answers, whatever their rows say, and whose last verdict is old are found without Temporal, and no others; an
+// abort ends each.
+func TestUnjudged(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	s, err := New(Config{Address: "127.0.0.1:1"}, w.deps(t), slog.New(slog.DiscardHandler), nil)
@@ -468,52 +469,58 @@ func TestGuardTakesBackWhatNobodyJudges(t *testing.T) {
 	}
 	t.Cleanup(s.Close)
 	ctx, now, spec := t.Context(), time.Now(), quick().withDefaults()
-	begin := func(id, to string, share int, ago time.Duration) {
+	// Each rollout stands on its first transition; the second is begun, and the row does not say so.
+	begin := func(id string, ago time.Duration, moves ...string) {
 		t.Helper()
-		tr := Transition{ID: id + "/1", Seq: 1, From: PhaseStarting, To: to, Share: share, At: now.Add(-ago).UnixMicro(), Actor: alice}
-		err := s.store.create(ctx, State{ID: id, Model: "m", Stable: "v1", Candidate: "v2", Spec: spec, Starter: alice, Phase: PhaseStarting})
-		_, _, err1 := s.store.transition(ctx, id, tr)
-		if err := errors.Join(err, err1, s.store.entered(ctx, id, tr)); err != nil {
+		errs := []error{s.store.create(ctx, State{ID: id, Model: "m", Stable: "v1", Candidate: "v2", Spec: spec, Starter: alice, Phase: PhaseStarting})}
+		from := PhaseStarting
+		for i, to := range moves {
+			tr := Transition{ID: fmt.Sprint(id, "/", i+1), Seq: i + 1, From: from, To: to, Share: shareOf(to), At: now.Add(-ago).UnixMicro(), Actor: alice}
+			_, _, err := s.store.transition(ctx, id, tr)
+			errs, from = append(errs, err), to
+			if i == 0 {
+				errs = append(errs, s.store.entered(ctx, id, tr))
+			}
+		}
+		if err := errors.Join(errs...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	begin("old", "canary-20", 20, 2*time.Hour)
-	begin("baseline", PhaseBaseline, 0, 2*time.Hour)
-	begin("fresh", "canary-20", 20, 50*time.Minute)
-	begin("judged", "canary-20", 20, 2*time.Hour)
+	begin("baseline", time.Hour, PhaseBaseline)
+	begin("completes", time.Hour, "canary-100", PhaseCompleted)
+	begin("done", time.Hour, PhaseRolledBack)
+	begin("fresh", 20*time.Minute, "canary-20")
+	begin("goes back", time.Hour, "canary-20", PhaseRolledBack)
+	begin("judged", time.Hour, "canary-20")
+	begin("moves", time.Hour, PhaseBaseline, "canary-20")
+	begin("moves now", time.Minute, PhaseBaseline, "canary-20")
+	begin("old", time.Hour, "canary-20")
 	ev := Evidence{Rollout: "judged", Phase: "canary-20"}
-	if err := s.store.checked(ctx, ev, Verdict(ev, spec.Thresholds), now.Add(-50*time.Minute)); err != nil {
+	if err := s.store.checked(ctx, ev, Verdict(ev, spec.Thresholds), now.Add(-20*time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	w.change(func() {
-		w.cur = Assignment{Model: "m", Stable: "v1", Candidate: "v2", Basis: 2000, Rollout: "old"}
-		w.fail.audit = errors.New("down")
-	})
-	for range 2 {
-		if err := s.takeBackUnjudged(ctx); err == nil {
-			t.Error("nobody is told that it was not recorded")
-		}
-		if cur, _ := w.Assignment(ctx, "m"); cur.Rollout != "" || cur.Basis != 0 {
-			t.Errorf("the candidate still answers: %+v", cur)
-		}
+	found, err := s.Unjudged(ctx)
+	if err != nil {
+		t.Fatal(err)
 	}
-	w.change(func() { w.fail.audit = nil })
-	for range 2 {
-		if err := s.takeBackUnjudged(ctx); err != nil {
+	var got []string
+	for _, u := range found {
+		got = append(got, fmt.Sprintf("%s at %d since %v", u.ID, u.Share, now.Sub(u.Since).Round(time.Minute)))
+	}
+	if want := []string{"goes back at 20 since 1h0m0s", "moves at 20 since 1h0m0s", "old at 20 since 1h0m0s"}; !slices.Equal(got, want) {
+		t.Errorf("found %q", got)
+	}
+	for _, u := range found {
+		w.change(func() { w.cur = Assignment{Model: "m", Stable: "v1", Candidate: "v2", Basis: 2000, Rollout: u.ID} })
+		if err := s.Abort(ctx, u.ID, alice, "nobody judges it"); err != nil {
 			t.Error(err)
 		}
-	}
-	st, err := s.Get(ctx, "old")
-	if err != nil || st.Phase != PhaseRolledBack || len(st.History) != 2 {
-		t.Fatalf("%+v, %v", st, err)
-	}
-	if last := st.History[1]; last.Cause == nil || last.Cause.Code != causeUnjudged || last.Audit == "" || len(w.records) != 1 {
-		t.Errorf("%+v, recorded as %+v", last, w.records)
-	}
-	for _, id := range []string{"baseline", "fresh", "judged"} {
-		if st, err := s.Get(ctx, id); err != nil || finished(st.Phase) {
-			t.Errorf("%s is %s, %v", id, st.Phase, err)
+		if cur, _ := w.Assignment(ctx, "m"); cur.Rollout != "" || cur.Basis != 0 {
+			t.Errorf("the candidate of %s still answers: %+v", u.ID, cur)
 		}
+	}
+	if found, err := s.Unjudged(ctx); err != nil || len(found) != 0 {
+		t.Errorf("%v, %v", found, err)
 	}
 }
 

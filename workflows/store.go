@@ -195,11 +195,6 @@ func (s *store) entered(ctx context.Context, rollout string, t Transition) error
 	return nil
 }
 
-// goesBack reports whether a transition gives every conversation back to stable.
-func goesBack(to string) bool {
-	return to == PhaseRolledBack || to == PhaseAborted || to == PhaseFailed
-}
-
 func finished(phase string) bool {
 	switch phase {
 	case PhaseCompleted, PhaseRolledBack, PhaseAborted, PhaseFailed:
@@ -354,9 +349,11 @@ func (s *store) get(ctx context.Context, id string) (State, error) {
 	return st, nil
 }
 
-// answering returns the ids of the running rollouts whose candidate answers.
+// answering returns the ids of the running rollouts that have begun to give the candidate a share, whether or not their rows say so yet.
 func (s *store) answering(ctx context.Context) (ids []string, err error) {
-	if err := s.db.WithContext(ctx).Table("rollout_rollouts").Where("finished_at = 0 AND share > 0").Order("id").Pluck("id", &ids).Error; err != nil {
+	err = s.db.WithContext(ctx).Table("rollout_rollouts AS r").
+		Where("r.finished_at = 0 AND (r.share > 0 OR EXISTS (SELECT 1 FROM rollout_transitions AS t WHERE t.rollout = r.id AND t.share > 0))").Order("r.id").Pluck("r.id", &ids).Error
+	if err != nil {
 		return nil, unavailable("list rollouts", err)
 	}
 	return ids, nil

@@ -17,30 +17,12 @@ import (
 const maxBackoff = 30 * time.Second
 
 // Run polls Temporal for work and keeps the engine at the planned concurrency until ctx ends. Temporal may be away at any time:
-// Run tries again, the capacity plan is followed without it, and candidates that nobody judges any more are taken back.
+// Run tries again, and the capacity plan is followed without it.
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.work(ctx) })
 	g.Go(func() error { return s.follow(ctx) })
-	g.Go(func() error { return s.guard(ctx) })
 	return g.Wait()
-}
-
-const (
-	// guardEvery is how often guard looks, and how long it waits for a rollout to go back.
-	guardEvery = time.Minute
-	// guardGrace is how long it leaves the workflows after a start: they were away while this process was.
-	guardGrace = 10 * time.Minute
-)
-
-// guard takes rollouts back whose candidate answers and that nobody has judged for long: Temporal or every worker is away, and no workflow does it.
-func (s *Service) guard(ctx context.Context) error {
-	for on := sleep.For(ctx, guardGrace); on; on = sleep.For(ctx, guardEvery) {
-		if err := s.takeBackUnjudged(ctx); err != nil {
-			s.warn(ctx, "cannot take back a rollout that nobody judges, trying again", err)
-		}
-	}
-	return nil
 }
 
 // register tells a worker, or a replay, what there is to run.
