@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/engine/modelstore"
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/gateway/limit"
@@ -148,6 +149,9 @@ func (f flowStats) ArmStats(ctx context.Context, rollout string, since int64) (m
 
 func (f flowStats) ArmSums(ctx context.Context, rollout, arm string, since int64) (workflows.ArmSums, error) {
 	s, err := f.log.ArmSums(ctx, rollout, arm, since)
+	if errors.Is(err, search.ErrCounting) {
+		err = errors.Join(workflows.ErrCounting, err)
+	}
 	if err != nil {
 		return workflows.ArmSums{}, err
 	}

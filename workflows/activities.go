@@ -223,6 +223,9 @@ func (a *activities) assign(ctx context.Context, in transitionInput) error {
 	return nil
 }
 
+// gatherMost leaves an evaluation the time to say that it got no further.
+const gatherMost = 15 * time.Second
+
 // Evaluate gathers the evidence, decides, and keeps what a decision rests on.
 func (a *activities) Evaluate(ctx context.Context, in evaluateInput) (evaluateOutput, error) {
 	cur, err := a.deps.Routes.Assignment(ctx, in.Model)
@@ -237,7 +240,12 @@ func (a *activities) Evaluate(ctx context.Context, in evaluateInput) (evaluateOu
 			return evaluateOutput{}, fmt.Errorf("forget statistics: %w", err)
 		}
 	}
-	ev, err := a.gather(ctx, in)
+	bounded, cancel := context.WithTimeout(ctx, gatherMost)
+	defer cancel()
+	ev, err := a.gather(bounded, in)
+	if errors.Is(err, ErrCounting) {
+		return evaluateOutput{}, temporal.NewNonRetryableApplicationError(err.Error(), errCounting, nil)
+	}
 	if err != nil {
 		return evaluateOutput{}, err
 	}

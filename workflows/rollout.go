@@ -23,6 +23,7 @@ const (
 	unjudgedChange = "unjudged"
 
 	errSuperseded = "superseded" // somebody else owns the assignment now
+	errCounting   = "counting"   // statistics are on their way
 	errRefused    = "refused"    // the router will never accept the assignment
 	errDenied     = "denied"
 	errConflict   = "conflict"
@@ -58,7 +59,7 @@ type progress struct {
 	// Analysed is the number of the latest analysis of the step that was used, Proven the evidence on which it passed.
 	Analysed int    `json:"analysed,omitempty"`
 	Proven   string `json:"proven,omitempty"`
-	// Missed is how many evaluations in a row could not be made.
+	// Missed is how many evaluations in a row could not be made, but for those that are on their way.
 	Missed int   `json:"missed,omitempty"`
 	State  State `json:"state"`
 }
@@ -345,7 +346,10 @@ func (r *run) evaluate(ctx workflow.Context, record bool) (Decision, error) {
 	case isStop(err), temporal.IsCanceledError(err):
 		return Decision{}, err
 	default:
-		r.Missed++
+		var app *temporal.ApplicationError
+		if !errors.As(err, &app) || app.Type() != errCounting {
+			r.Missed++
+		}
 		r.State.Decision = Decision{}.say(NoData, unavailableEvidence, r.in.Spec.Thresholds)
 	}
 	return r.State.Decision, nil

@@ -48,9 +48,14 @@ const (
 	armChunk = 2000
 	// armPause lets others write between two of them, on SQLite.
 	armPause = 20 * time.Millisecond
-	// armWait is how long PostgreSQL waits to open a window, with those behind it who store records, and how long it keeps the rows of a process that is paused.
+	// armWait is how long PostgreSQL keeps the rows of a process that is paused.
 	armWait = 10 * time.Second
+	// armOpen is how long it waits to open a window. Those behind it who store records of rollouts wait, too.
+	armOpen = time.Second
 )
+
+// ErrCounting says that a call ended while a window was reading on, and that it came further: the next goes on there.
+var ErrCounting = errors.New("the records of a rollout are still being counted")
 
 // armRecords are the records that count for an arm, as e. The conditions are those of the indexes and of the trigger that fills audit_arm_news.
 const armRecords = "e.rollout = ? AND e.rollout <> '' AND e.arm <> '' AND e.stage = 'outcome' AND e.outcome IN ('ok', 'failed', 'aborted', 'refused') AND " +
@@ -61,7 +66,8 @@ const armRecords = "e.rollout = ? AND e.rollout <> '' AND e.arm <> '' AND e.stag
 // shipped.
 //
 // The sums are kept from call to call, for every time that was asked for, and each call counts what came since the last one, so that it
-// costs as much as that. A call that ctx ends on the way fails, and the next goes on where it was. They are what a sum over all records would be, also
+// costs as much as that, and as reading the slowest twentieth of all answers of the arm. A call that ctx ends on the way fails, with [ErrCounting] if it came
+// further with records that were there before it first asked; the next goes on where it was. They are what a sum over all records would be, also
 // after a pruning, which has them counted again. [Reader.ForgetArmSums] lets go of them.
 func (r *Reader) ArmSums(ctx context.Context, rollout, arm string, since int64) (ArmSums, error) {
 	out, err := r.armSums(ctx, database.Text(rollout), database.Text(arm), since)
@@ -76,12 +82,18 @@ func (r *Reader) armSums(ctx context.Context, rollout, arm string, since int64) 
 	if err := openWindow(db, rollout, since); err != nil {
 		return out, err
 	}
+	further := false
 	for more := true; more; {
-		if more, err = r.count(db, rollout); err != nil {
+		var reads bool
+		if more, reads, err = r.count(db, rollout); err != nil {
+			if further && ctx.Err() != nil {
+				err = errors.Join(ErrCounting, err)
+			}
 			return out, err
 		}
-		if more && !sleep.For(ctx, r.pause) {
-			return out, ctx.Err()
+		further = further || reads
+		if more && database.IsSQLite(db) {
+			sleep.For(ctx, r.pause)
 		}
 	}
 	err = database.Snapshot(ctx, r.db, func(tx *gorm.DB) error {
@@ -238,7 +250,7 @@ func openWindow(db *gorm.DB, rollout string, since int64) error {
 			return err
 		}
 		if !database.IsSQLite(tx) {
-			if err := tx.Exec(fmt.Sprintf("SET LOCAL lock_timeout = %d", armWait.Milliseconds())).Error; err != nil {
+			if err := tx.Exec(fmt.Sprintf("SET LOCAL lock_timeout = %d", armOpen.Milliseconds())).Error; err != nil {
 				return err
 			}
 			if err := tx.Exec("LOCK TABLE audit_arm_windows IN SHARE ROW EXCLUSIVE MODE").Error; err != nil {
@@ -274,57 +286,58 @@ func dropWindows(tx *gorm.DB, windows []*armWindow) error {
 	return tx.Exec("DELETE FROM audit_arm_news WHERE NOT EXISTS (SELECT 1 FROM audit_arm_windows AS w WHERE w.rollout = audit_arm_news.rollout)").Error
 }
 
-// count counts records that came, and records that a new window has not read, and reports whether there may be more.
-func (r *Reader) count(db *gorm.DB, rollout string) (more bool, err error) {
+// count counts records that came, and records that a new window has not read, and reports whether there may be more, and whether a window has read on.
+func (r *Reader) count(db *gorm.DB, rollout string) (more, reads bool, err error) {
 	err = db.Transaction(func(tx *gorm.DB) error {
 		if err := database.SetIdleTimeout(tx, armWait); err != nil {
 			return err
 		}
-		more, err = countNews(tx, rollout, r.chunk)
+		more, reads, err = countNews(tx, rollout, r.chunk)
 		return err
 	})
-	return more, err
+	return more, reads, err
 }
 
-func countNews(tx *gorm.DB, rollout string, chunk int) (more bool, err error) {
+func countNews(tx *gorm.DB, rollout string, chunk int) (more, reads bool, err error) {
 	windows, err := lockWindows(tx, "rollout = ?", rollout)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	for _, w := range windows {
 		if err := json.Unmarshal([]byte(w.Sums), &w.arms); err != nil {
-			return false, fmt.Errorf("decode sums: %w", err)
+			return false, false, fmt.Errorf("decode sums: %w", err)
 		}
 	}
 	var news []place
 	if err := tx.Table("audit_arm_news").Select("time", "id").Where("rollout = ?", rollout).Order("time, id").Limit(chunk).Find(&news).Error; err != nil {
-		return false, err
+		return false, false, err
 	}
 	var came []*armRecord
 	for part := range slices.Chunk(news, insertBatch) {
 		var some []*armRecord
 		if err := tx.Table("audit_events AS e").Select(armColumns).Where("e.id IN ? AND e.time BETWEEN ? AND ?", idsOf(part), part[0].Time, part[len(part)-1].Time).Find(&some).Error; err != nil {
-			return false, err
+			return false, false, err
 		}
 		came = append(came, some...)
 	}
 	for _, w := range windows {
 		mine := slices.DeleteFunc(slices.Clone(came), func(e *armRecord) bool { return !w.reaches(e.Time, e.ID) })
 		if err := w.add(tx, mine); err != nil {
-			return false, err
+			return false, false, err
 		}
 	}
 	for part := range slices.Chunk(news, insertBatch) { // before windows read on: these may be among what they come to
 		err := tx.Exec("DELETE FROM audit_arm_news WHERE rollout = ? AND time BETWEEN ? AND ? AND id IN ?", rollout, part[0].Time, part[len(part)-1].Time, idsOf(part)).Error
 		if err != nil {
-			return false, err
+			return false, false, err
 		}
 	}
 	more = len(news) == chunk
 	for _, w := range windows {
 		before := w.full()
+		reads = reads || !before
 		if err := w.readOn(tx, chunk); err != nil {
-			return false, err
+			return false, false, err
 		}
 		more = more || !w.full()
 		if len(news) == 0 && before {
@@ -332,14 +345,14 @@ func countNews(tx *gorm.DB, rollout string, chunk int) (more bool, err error) {
 		}
 		sums, err := json.Marshal(w.arms)
 		if err != nil {
-			return false, fmt.Errorf("encode sums: %w", err)
+			return false, false, fmt.Errorf("encode sums: %w", err)
 		}
 		err = tx.Model(&armWindow{}).Where("id = ?", w.ID).Updates(map[string]any{"at_time": w.AtTime, "at_id": w.AtID, "sums": string(sums)}).Error
 		if err != nil {
-			return false, err
+			return false, false, err
 		}
 	}
-	return more, nil
+	return more, reads, nil
 }
 
 func idsOf(places []place) []string {

@@ -1,6 +1,8 @@
 package search_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -98,6 +100,7 @@ func TestArmSumsAreThoseOfAllRecords(t *testing.T) {
 				same(since())
 			}
 		}
+		stillCounting(t, db, reader)
 		var all sync.WaitGroup // replicas ship and evaluate at once, and windows are opened meanwhile
 		if err := reader.ForgetArmSums(t.Context(), "ro-1"); err != nil {
 			t.Fatal(err)
@@ -134,6 +137,51 @@ func TestArmSumsAreThoseOfAllRecords(t *testing.T) {
 			}
 		}
 	})
+}
+
+// stillCounting cuts calls off: one says that it is still counting if it got somewhere with what was there before, and not if it did not or if there is
+// nothing of that left.
+func stillCounting(t *testing.T, db *gorm.DB, reader *search.Reader) {
+	t.Helper()
+	if err := reader.ForgetArmSums(t.Context(), "ro-1"); err != nil {
+		t.Fatal(err)
+	}
+	cutAfter := func(chunks int) error {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := 0
+		must(t, db.Callback().Update().After("gorm:update").Register("cut", func(tx *gorm.DB) {
+			if tx.Statement.Table == "audit_arm_windows" {
+				if done++; done > chunks {
+					cancel()
+				}
+			}
+		}))
+		defer func() { must(t, db.Callback().Update().Remove("cut")) }()
+		_, err := reader.InChunks(2).ArmSums(ctx, "ro-1", "stable", 1)
+		return err
+	}
+	if err := cutAfter(0); err == nil || errors.Is(err, search.ErrCounting) {
+		t.Errorf("cut off at once: %v", err)
+	}
+	if err := cutAfter(2); !errors.Is(err, search.ErrCounting) {
+		t.Errorf("cut off after two chunks: %v", err)
+	}
+	if err := cutAfter(math.MaxInt); err != nil {
+		t.Error(err)
+	}
+	news := "INSERT INTO audit_arm_news (rollout, time, id) SELECT rollout, time, 'gone' || id FROM audit_events WHERE rollout = 'ro-1' LIMIT 8" // as many
+	must(t, db.Exec(news).Error)
+	if err := cutAfter(2); err == nil || errors.Is(err, search.ErrCounting) {
+		t.Errorf("cut off among what came: %v", err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // differ says what differs; sums of squares above 2⁵³ depend on the order in which a database adds.

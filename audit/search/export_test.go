@@ -30,7 +30,7 @@ func (r *Reader) InChunks(n int) *Reader { return &Reader{db: r.db, subject: r.s
 func (r *Reader) CountOnce(ctx context.Context, rollout string, since int64) error {
 	err := openWindow(r.db.WithContext(ctx), rollout, since)
 	if err == nil {
-		_, err = r.count(r.db.WithContext(ctx), rollout)
+		_, _, err = r.count(r.db.WithContext(ctx), rollout)
 	}
 	return err
 }
