@@ -37,6 +37,9 @@ type transitionInput struct {
 	Candidate  string     `json:"candidate"`
 	Salt       string     `json:"salt"`
 	Transition Transition `json:"transition"`
+	// Since when the arms count on the step that is left, as its evaluations have it: sums are kept for these very times. 0: as the database has it.
+	Since    int64 `json:"since,omitempty"`
+	StableAt int64 `json:"stable_at,omitempty"`
 }
 
 type evaluateInput struct {
@@ -97,7 +100,7 @@ func (a *activities) Transition(ctx context.Context, in transitionInput) (string
 	if finished(phaseOf(t.To)) {
 		bounded, cancel := context.WithTimeout(ctx, a.settleTimeout)
 		defer cancel()
-		if err := a.deps.Stats.ForgetArmSums(bounded, in.Rollout); err != nil { // what is left goes when the records are pruned
+		if err := a.deps.Stats.ForgetArmSums(bounded, in.Rollout); err != nil { // what is left goes after 90 days
 			a.log.LogAttrs(ctx, slog.LevelWarn, "what was summed up of a rollout is kept", slog.String("rollout", in.Rollout), slog.String("error", err.Error()))
 		}
 	}
@@ -119,10 +122,16 @@ func (a *activities) settle(ctx context.Context, in *transitionInput) error {
 	ev, d, at := st.Seen, st.Decision, time.UnixMicro(st.CheckedAt)
 	if ev == nil {
 		stage := in.Transition.From
+		since, stable := or(in.Since, st.EnteredAt), stableSince(st)
+		if st.Share < 100 {
+			stable = since
+		} else if in.StableAt > 0 {
+			stable = in.StableAt
+		}
 		bounded, cancel := context.WithTimeout(ctx, a.settleTimeout)
 		defer cancel()
 		now, err := a.gather(bounded, evaluateInput{
-			Rollout: st.ID, Model: st.Model, Phase: stage, Since: st.EnteredAt, StableSince: stableSince(st),
+			Rollout: st.ID, Model: st.Model, Phase: stage, Since: since, StableSince: stable,
 			Candidate: st.Candidate, Needed: st.Spec.Needed, AcceptLosses: st.Spec.AcceptLosses, Thresholds: st.Spec.Thresholds, Results: st.Spec.Results,
 		})
 		if err != nil {
@@ -143,11 +152,8 @@ func (a *activities) settle(ctx context.Context, in *transitionInput) error {
 	return a.store.settled(ctx, in.Transition.ID, d.Evidence)
 }
 
-// stableSince is since when stable's answers count: on the last step, where it answers nothing any more, since the canary began.
+// stableSince is since when stable's answers count on the last step, where it answers nothing any more: since the canary began.
 func stableSince(st State) int64 {
-	if st.Share < 100 {
-		return st.EnteredAt
-	}
 	for _, t := range st.History {
 		if t.Share > 0 && t.Share < 100 {
 			return t.At

@@ -467,6 +467,7 @@ func (r *run) perform(ctx workflow.Context, t Transition) error {
 func (r *run) transition(t Transition) transitionInput {
 	return transitionInput{
 		Rollout: r.in.ID, Model: r.in.Spec.Model, Stable: r.in.Stable, Candidate: r.in.Spec.Candidate, Salt: r.in.Salt, Transition: t,
+		Since: r.State.EnteredAt, StableAt: r.StableAt,
 	}
 }
 

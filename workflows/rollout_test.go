@@ -37,6 +37,7 @@ type world struct {
 	engine   []int
 	hangs    bool                 // statistics answer nothing until the caller gives up
 	keeps    [][]int64            // what ForgetArmSums was told to keep
+	asked    []int64              // since when ArmSums was asked for
 	ceiling  int                  // of this engine's configuration, if it is another
 	can      map[string]Abilities // of versions that an instance runs
 	learning map[string]bool      // versions of which one has not told what it is
@@ -135,6 +136,7 @@ func (w *world) ArmStats(ctx context.Context, rollout string, since int64) (map[
 
 func (w *world) ArmSums(ctx context.Context, rollout, arm string, since int64) (ArmSums, error) {
 	arms, err := w.ArmStats(ctx, rollout, since)
+	w.change(func() { w.asked = append(w.asked, since) })
 	s := arms[arm]
 	n, failed := float64(s.Requests), float64(s.Errors)
 	each := func(mean float64) Ratio { return Ratio{Y: mean * n, N: n, YY: mean * mean * n, YN: mean * n, NN: n} }
@@ -636,6 +638,30 @@ func TestCandidateThatNobodyJudgesGoesBack(t *testing.T) {
 				t.Errorf("it took %v, at most %v was due", took, tt.most)
 			}
 		})
+	}
+}
+
+// TestStepIsLeftOnTheSumsThatAreKept: a step that is left before its first evaluation asks for sums since the times for which evaluations keep them.
+func TestStepIsLeftOnTheSumsThatAreKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.stats = w.traffic(8_000, sim0, sim0)
+	r := rehearse(t, w, func(s *Spec) {
+		*s = standardSpec()
+		s.Thresholds.Gates = nil
+	})
+	last := Transition{ID: "r-1/1", Seq: 1, From: PhaseStarting, To: "canary-100", Share: 100, At: 1}
+	back := Transition{ID: "r-1/2", Seq: 2, From: "canary-100", To: PhaseAborted, At: 2}
+	in := transitionInput{Rollout: "r-1", Model: "m", Stable: "v1", Candidate: "v2", Transition: last}
+	if _, err := r.acts.Transition(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	left := (&run{in: r.input, progress: progress{StableAt: 7, State: State{EnteredAt: 9}}}).transition(back)
+	if _, err := r.acts.Transition(t.Context(), left); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int64{9, 7}; !slices.Equal(w.asked, want) {
+		t.Errorf("asked since %v, want %v", w.asked, want)
 	}
 }
 

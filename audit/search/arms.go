@@ -52,6 +52,8 @@ const (
 	armWait = 10 * time.Second
 	// armOpen is how long it waits to open a window. Those behind it who store records of rollouts wait, too.
 	armOpen = time.Second
+	// armKept is how long a window is kept, whoever asks for it: the end of a rollout may have failed to let go of it. Counting again takes minutes.
+	armKept = 90 * 24 * time.Hour
 )
 
 // ErrCounting says that a call ended while a window was reading on, and that it came further: the next goes on there.
@@ -110,14 +112,15 @@ func (r *Reader) armSums(ctx context.Context, rollout, arm string, since int64) 
 	return out, err
 }
 
-// ForgetArmSums lets go of what is kept of a rollout for [Reader.ArmSums], but for the sums since these times.
+// ForgetArmSums lets go of what is kept of a rollout for [Reader.ArmSums], but for the sums since these times, and of what is kept of any for 90 days.
 func (r *Reader) ForgetArmSums(ctx context.Context, rollout string, except ...int64) error {
 	err := r.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		all, err := lockWindows(tx, "rollout = ?", database.Text(rollout))
+		old := time.Now().Add(-armKept).UnixMicro()
+		all, err := lockWindows(tx, "rollout = ? OR opened < ?", database.Text(rollout), old)
 		if err != nil {
 			return err
 		}
-		return dropWindows(tx, slices.DeleteFunc(all, func(w *armWindow) bool { return slices.Contains(except, w.Since) }))
+		return dropWindows(tx, slices.DeleteFunc(all, func(w *armWindow) bool { return w.Opened >= old && slices.Contains(except, w.Since) }))
 	})
 	if err != nil {
 		return fault.Wrap(fmt.Errorf("forget the sums of a rollout: %w", err), fault.CodeDatabaseUnavailable)
@@ -126,8 +129,13 @@ func (r *Reader) ForgetArmSums(ctx context.Context, rollout string, except ...in
 }
 
 // ForgetArmSumsUpTo lets go of all sums that records up to a time are in, in the transaction that prunes such records, before it locks months: sums are
-// counted again from what is left.
+// counted again from what is left. Until its end nobody opens a window on PostgreSQL: it would count what goes.
 func ForgetArmSumsUpTo(tx *gorm.DB, at int64) error {
+	if !database.IsSQLite(tx) {
+		if err := tx.Exec("LOCK TABLE audit_arm_windows IN ROW EXCLUSIVE MODE").Error; err != nil {
+			return err
+		}
+	}
 	windows, err := lockWindows(tx, "since <= ?", at)
 	if err != nil {
 		return err
@@ -141,6 +149,7 @@ func ForgetArmSumsUpTo(tx *gorm.DB, at int64) error {
 type armWindow struct {
 	ID, Rollout string
 	Since       int64
+	Opened      int64
 	AtTime      int64
 	AtID        string
 	Sums        string
@@ -257,17 +266,17 @@ func openWindow(db *gorm.DB, rollout string, since int64) error {
 				return err
 			}
 		}
-		return database.Insert(tx, []armWindow{{ID: uuid.NewString(), Rollout: rollout, Since: since, AtTime: since, Sums: "{}"}}, "ON CONFLICT DO NOTHING")
+		return database.Insert(tx, []armWindow{{ID: uuid.NewString(), Rollout: rollout, Since: since, Opened: time.Now().UnixMicro(), AtTime: since, Sums: "{}"}}, "ON CONFLICT DO NOTHING")
 	})
 }
 
 // lockWindows returns windows and holds off everybody else who counts in them, until tx ends.
-func lockWindows(tx *gorm.DB, where string, arg any) ([]*armWindow, error) {
+func lockWindows(tx *gorm.DB, where string, args ...any) ([]*armWindow, error) {
 	var out []*armWindow
 	if !database.IsSQLite(tx) {
 		tx = tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate})
 	}
-	err := tx.Where(where, arg).Order("rollout, since").Find(&out).Error
+	err := tx.Where(where, args...).Order("rollout, since").Find(&out).Error
 	return out, err
 }
 

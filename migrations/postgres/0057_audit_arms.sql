@@ -5,6 +5,7 @@ CREATE TABLE audit_arm_windows (
     id      TEXT   NOT NULL PRIMARY KEY,
     rollout TEXT   NOT NULL,
     since   BIGINT NOT NULL, -- UTC unix µs
+    opened  BIGINT NOT NULL, -- UTC unix µs
     at_time BIGINT NOT NULL,
     at_id   TEXT   NOT NULL,
     sums    TEXT   NOT NULL -- JSON, by arm
@@ -37,18 +38,17 @@ CREATE TABLE audit_arm_news (
 -- +goose StatementBegin
 CREATE FUNCTION audit_events_arms() RETURNS trigger AS $$
 BEGIN
-    IF EXISTS (SELECT 1 FROM inserted WHERE rollout <> '' AND arm <> '' AND stage = 'outcome') THEN
-        -- Whoever opens a window waits for the transactions that have not seen it.
-        LOCK TABLE audit_arm_windows IN ROW EXCLUSIVE MODE;
-        INSERT INTO audit_arm_news (rollout, time, id) SELECT n.rollout, n.time, n.id FROM inserted AS n
-            WHERE n.rollout <> '' AND n.arm <> '' AND n.stage = 'outcome' AND n.outcome IN ('ok', 'failed', 'aborted', 'refused')
-                AND EXISTS (SELECT 1 FROM audit_arm_windows AS w WHERE w.rollout = n.rollout AND w.since <= n.time);
-    END IF;
+    -- Whoever opens a window waits for the transactions that have not seen it.
+    LOCK TABLE audit_arm_windows IN ROW EXCLUSIVE MODE;
+    INSERT INTO audit_arm_news (rollout, time, id) SELECT NEW.rollout, NEW.time, NEW.id
+        WHERE EXISTS (SELECT 1 FROM audit_arm_windows AS w WHERE w.rollout = NEW.rollout AND w.since <= NEW.time) ON CONFLICT DO NOTHING;
     RETURN NULL;
 END;
 $$ LANGUAGE plpgsql;
 -- +goose StatementEnd
-CREATE TRIGGER audit_events_arms AFTER INSERT ON audit_events REFERENCING NEW TABLE AS inserted FOR EACH STATEMENT EXECUTE FUNCTION audit_events_arms();
+-- By row, so that records of no rollout cost nothing.
+CREATE TRIGGER audit_events_arms AFTER INSERT ON audit_events FOR EACH ROW
+WHEN (NEW.rollout <> '' AND NEW.arm <> '' AND NEW.stage = 'outcome' AND NEW.outcome IN ('ok', 'failed', 'aborted', 'refused')) EXECUTE FUNCTION audit_events_arms();
 
 -- The slowest answers of an arm.
 CREATE INDEX audit_events_arm ON audit_events (rollout, arm, total) WHERE rollout <> '' AND stage = 'outcome' AND outcome = 'ok';

@@ -5,6 +5,7 @@ CREATE TABLE audit_arm_windows (
     id      TEXT   NOT NULL PRIMARY KEY,
     rollout TEXT   NOT NULL,
     since   BIGINT NOT NULL, -- UTC unix µs
+    opened  BIGINT NOT NULL, -- UTC unix µs
     at_time BIGINT NOT NULL,
     at_id   TEXT   NOT NULL,
     sums    TEXT   NOT NULL -- JSON, by arm
@@ -39,7 +40,7 @@ CREATE TRIGGER audit_events_arms AFTER INSERT ON audit_events
 WHEN NEW.rollout <> '' AND NEW.arm <> '' AND NEW.stage = 'outcome' AND NEW.outcome IN ('ok', 'failed', 'aborted', 'refused')
     AND EXISTS (SELECT 1 FROM audit_arm_windows AS w WHERE w.rollout = NEW.rollout AND w.since <= NEW.time)
 BEGIN
-    INSERT INTO audit_arm_news (rollout, time, id) VALUES (NEW.rollout, NEW.time, NEW.id);
+    INSERT INTO audit_arm_news (rollout, time, id) VALUES (NEW.rollout, NEW.time, NEW.id) ON CONFLICT DO NOTHING;
 END;
 -- +goose StatementEnd
 
