@@ -90,8 +90,13 @@ func counters() []string { return []string{"rag", "billing", "policy", "identity
 func stays() map[string][]part {
 	return map[string][]part{
 		StaysRecords: {
-			{"audit_events", ofTenant}, {"audit_facets", ofTenant}, {"audit_terms", ofTenant}, {"audit_vault", ofTenant}, {"audit_findings", ofTenant},
-			{"audit_arm_windows", ofRollouts}, {"audit_arm_units", "win IN (SELECT id FROM audit_arm_windows WHERE " + ofRollouts + ")"},
+			{"audit_events", ofTenant},
+			{"audit_facets", ofTenant},
+			{"audit_terms", ofTenant},
+			{"audit_vault", ofTenant},
+			{"audit_findings", ofTenant},
+			{"audit_arm_windows", ofRollouts},
+			{"audit_arm_units", "win IN (SELECT id FROM audit_arm_windows WHERE " + ofRollouts + ")"},
 		},
 		StaysProofs: {
 			{"audit_erasures", ofTenant}, {"audit_erased_keys", ofTenant}, {"audit_erasure_results", ofTenant}, {"audit_holds", ofTenant}, {"vault_erasures", ofTenant}, {"signature_keys", ofTenant},
