@@ -51,7 +51,7 @@ func (p *parts) buildWatcher(context.Context) error {
 		checks = append(checks, alerts.Rollouts(func(ctx context.Context) ([]workflows.State, error) {
 			newest, _, err := p.flows.List(ctx, "", 200)
 			return newest, err
-		}))
+		}), alerts.Unjudged(p.flows.Unjudged))
 	}
 	p.watcher = &alerts.Watcher{Checks: checks, Leads: p.leads, Notify: p.notify.Notify, Log: p.log.With(slog.String("component", "alerts"))}
 	return nil

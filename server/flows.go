@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/engine/modelstore"
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/gateway/limit"
@@ -148,6 +149,9 @@ func (f flowStats) ArmStats(ctx context.Context, rollout string, since int64) (m
 
 func (f flowStats) ArmSums(ctx context.Context, rollout, arm string, since int64) (workflows.ArmSums, error) {
 	s, err := f.log.ArmSums(ctx, rollout, arm, since)
+	if errors.Is(err, search.ErrCounting) {
+		err = errors.Join(workflows.ErrCounting, err)
+	}
 	if err != nil {
 		return workflows.ArmSums{}, err
 	}
@@ -159,6 +163,10 @@ func (f flowStats) ArmSums(ctx context.Context, rollout, arm string, since int64
 		out.Tenants = append(out.Tenants, workflows.TenantCounts{Tenant: tenant, Requests: n.Requests, Errors: n.Errors, Refused: n.Refused})
 	}
 	return out, nil
+}
+
+func (f flowStats) ForgetArmSums(ctx context.Context, rollout string, except ...int64) error {
+	return f.log.ForgetArmSums(ctx, rollout, except...)
 }
 
 // flowRecorder writes transitions to the audit log, and tells people when a rollout goes back by itself. They belong to the installation, hence to the operator's tenant.

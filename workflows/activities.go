@@ -26,6 +26,8 @@ type activities struct {
 	now   func() time.Time
 	log   *slog.Logger
 	m     *metrics
+	// settleTimeout is how long a transition waits for statistics: if they hang it has to come to its end all the same.
+	settleTimeout time.Duration
 }
 
 type transitionInput struct {
@@ -35,6 +37,9 @@ type transitionInput struct {
 	Candidate  string     `json:"candidate"`
 	Salt       string     `json:"salt"`
 	Transition Transition `json:"transition"`
+	// Since when the arms count on the step that is left, as its evaluations have it: sums are kept for these very times. 0: as the database has it.
+	Since    int64 `json:"since,omitempty"`
+	StableAt int64 `json:"stable_at,omitempty"`
 }
 
 type evaluateInput struct {
@@ -43,6 +48,7 @@ type evaluateInput struct {
 	Phase       string     `json:"phase"`
 	Since       int64      `json:"since"`
 	StableSince int64      `json:"stable_since"`
+	StableAt    int64      `json:"stable_at,omitempty"` // since when stable counts on the last step, whatever this one is
 	Thresholds  Thresholds `json:"thresholds"`
 	Record      bool       `json:"record"` // keep the evidence even if it decides nothing
 
@@ -91,6 +97,13 @@ func (a *activities) Transition(ctx context.Context, in transitionInput) (string
 	if err := a.store.entered(ctx, in.Rollout, in.Transition); err != nil {
 		return "", err
 	}
+	if finished(phaseOf(t.To)) {
+		bounded, cancel := context.WithTimeout(ctx, a.settleTimeout)
+		defer cancel()
+		if err := a.deps.Stats.ForgetArmSums(bounded, in.Rollout); err != nil { // what is left goes after 90 days
+			a.log.LogAttrs(ctx, slog.LevelWarn, "what was summed up of a rollout is kept", slog.String("rollout", in.Rollout), slog.String("error", err.Error()))
+		}
+	}
 	a.m.transitions.WithLabelValues(phaseOf(t.To)).Inc()
 	return known, nil
 }
@@ -109,8 +122,16 @@ func (a *activities) settle(ctx context.Context, in *transitionInput) error {
 	ev, d, at := st.Seen, st.Decision, time.UnixMicro(st.CheckedAt)
 	if ev == nil {
 		stage := in.Transition.From
-		now, err := a.gather(ctx, evaluateInput{
-			Rollout: st.ID, Model: st.Model, Phase: stage, Since: st.EnteredAt, StableSince: stableSince(st),
+		since, stable := or(in.Since, st.EnteredAt), stableSince(st)
+		if st.Share < 100 {
+			stable = since
+		} else if in.StableAt > 0 {
+			stable = in.StableAt
+		}
+		bounded, cancel := context.WithTimeout(ctx, a.settleTimeout)
+		defer cancel()
+		now, err := a.gather(bounded, evaluateInput{
+			Rollout: st.ID, Model: st.Model, Phase: stage, Since: since, StableSince: stable,
 			Candidate: st.Candidate, Needed: st.Spec.Needed, AcceptLosses: st.Spec.AcceptLosses, Thresholds: st.Spec.Thresholds, Results: st.Spec.Results,
 		})
 		if err != nil {
@@ -131,11 +152,8 @@ func (a *activities) settle(ctx context.Context, in *transitionInput) error {
 	return a.store.settled(ctx, in.Transition.ID, d.Evidence)
 }
 
-// stableSince is since when stable's answers count: on the last step, where it answers nothing any more, since the canary began.
+// stableSince is since when stable's answers count on the last step, where it answers nothing any more: since the canary began.
 func stableSince(st State) int64 {
-	if st.Share < 100 {
-		return st.EnteredAt
-	}
 	for _, t := range st.History {
 		if t.Share > 0 && t.Share < 100 {
 			return t.At
@@ -211,6 +229,9 @@ func (a *activities) assign(ctx context.Context, in transitionInput) error {
 	return nil
 }
 
+// gatherMost leaves an evaluation the time to say that it got no further.
+const gatherMost = 15 * time.Second
+
 // Evaluate gathers the evidence, decides, and keeps what a decision rests on.
 func (a *activities) Evaluate(ctx context.Context, in evaluateInput) (evaluateOutput, error) {
 	cur, err := a.deps.Routes.Assignment(ctx, in.Model)
@@ -220,7 +241,17 @@ func (a *activities) Evaluate(ctx context.Context, in evaluateInput) (evaluateOu
 	if cur.Rollout != in.Rollout {
 		return evaluateOutput{}, temporal.NewNonRetryableApplicationError("the assignment belongs to somebody else", errSuperseded, nil)
 	}
-	ev, err := a.gather(ctx, in)
+	if len(in.Thresholds.Gates) > 0 {
+		if err := a.deps.Stats.ForgetArmSums(ctx, in.Rollout, in.Since, in.StableSince, in.StableAt); err != nil { // of earlier steps
+			return evaluateOutput{}, fmt.Errorf("forget statistics: %w", err)
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, gatherMost)
+	defer cancel()
+	ev, err := a.gather(bounded, in)
+	if errors.Is(err, ErrCounting) {
+		return evaluateOutput{}, temporal.NewNonRetryableApplicationError(err.Error(), errCounting, nil)
+	}
 	if err != nil {
 		return evaluateOutput{}, err
 	}

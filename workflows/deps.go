@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"errors"
 
 	"gorm.io/gorm"
 )
@@ -53,11 +54,17 @@ type routes interface {
 	Abilities(ctx context.Context, model, version string) (have Abilities, sight Sight, err error)
 }
 
+// ErrCounting says that statistics are not there yet, and come closer with each call that says so.
+var ErrCounting = errors.New("the records of the rollout are still being counted")
+
 type stats interface {
 	// ArmStats returns what the arms "stable" and "candidate" of a rollout did since a time in unix microseconds.
 	ArmStats(ctx context.Context, rollout string, since int64) (map[string]ArmStats, error)
 	// ArmSums returns what one arm did since a time, for gates: over every request. An arm that did nothing has the zero value.
+	// Errors: [ErrCounting] if ctx ended before all was counted.
 	ArmSums(ctx context.Context, rollout, arm string, since int64) (ArmSums, error)
+	// ForgetArmSums lets go of what ArmSums keeps of a rollout, but for sums since these times.
+	ForgetArmSums(ctx context.Context, rollout string, except ...int64) error
 }
 
 type recorder interface {

@@ -20,8 +20,10 @@ const (
 	transitionName = "RolloutTransition"
 	evaluateName   = "RolloutEvaluate"
 	gatesEvaluate  = "RolloutEvaluateGates"
+	unjudgedChange = "unjudged"
 
 	errSuperseded = "superseded" // somebody else owns the assignment now
+	errCounting   = "counting"   // statistics are on their way
 	errRefused    = "refused"    // the router will never accept the assignment
 	errDenied     = "denied"
 	errConflict   = "conflict"
@@ -57,7 +59,9 @@ type progress struct {
 	// Analysed is the number of the latest analysis of the step that was used, Proven the evidence on which it passed.
 	Analysed int    `json:"analysed,omitempty"`
 	Proven   string `json:"proven,omitempty"`
-	State    State  `json:"state"`
+	// Missed is how many evaluations in a row could not be made, but for those that are on their way.
+	Missed int   `json:"missed,omitempty"`
+	State  State `json:"state"`
 }
 
 // command is what a person asks of a running rollout.
@@ -288,6 +292,8 @@ func (r *run) observeStage(ctx workflow.Context) (again bool, err error) {
 		due := stood >= spec.Dwell || approved && len(spec.Thresholds.Gates) == 0 // by gates an approval brings nothing forward
 		r.State.Awaiting = d.Outcome == Pass && due && gated && !approved
 		switch {
+		case r.unjudged(ctx):
+			return false, &stop{PhaseRolledBack, r.causedBy(Cause{Code: causeUnjudged})}
 		case d.Outcome == Fail:
 			return false, &stop{PhaseRolledBack, r.causedBy(Cause{Code: causeVerdict, Decision: &d})}
 		case d.Outcome == Pass && due && !r.State.Awaiting:
@@ -298,11 +304,23 @@ func (r *run) observeStage(ctx workflow.Context) (again bool, err error) {
 	}
 }
 
-// evaluate asks for a verdict. An outage is missing data: it holds the step, and at the deadline it counts against the candidate.
+// missedMost is how many evaluations in a row may be missed, however long that takes: one that is late since no worker ran says little.
+const missedMost = 5
+
+// unjudged reports whether the candidate has answered for too long while no verdict could be made: nothing would stop a bad one. Rollouts that had come
+// to this before there was such a rule go on to the deadline.
+func (r *run) unjudged(ctx workflow.Context) bool {
+	since := time.UnixMicro(max(r.State.CheckedAt, r.State.EnteredAt))
+	return r.State.Share > 0 && r.Missed >= missedMost && workflow.Now(ctx).Sub(since) >= r.in.Spec.unjudgedMost() &&
+		workflow.GetVersion(ctx, unjudgedChange, workflow.DefaultVersion, 1) == 1
+}
+
+// evaluate asks for a verdict. An outage is missing data: it holds the step, takes the candidate back if it lasts, and at the deadline it counts
+// against the candidate.
 func (r *run) evaluate(ctx workflow.Context, record bool) (Decision, error) {
 	ask := evaluateInput{
 		Rollout: r.in.ID, Model: r.in.Spec.Model, Phase: r.in.Spec.stageName(r.Stage), Since: r.State.EnteredAt,
-		StableSince: r.State.EnteredAt, Thresholds: r.in.Spec.Thresholds, Record: record,
+		StableSince: r.State.EnteredAt, StableAt: r.StableAt, Thresholds: r.in.Spec.Thresholds, Record: record,
 		Candidate: r.in.Spec.Candidate, Needed: r.in.Spec.Needed, AcceptLosses: r.in.Spec.AcceptLosses,
 		Now: workflow.Now(ctx).UnixMicro(),
 	}
@@ -323,11 +341,15 @@ func (r *run) evaluate(ctx workflow.Context, record bool) (Decision, error) {
 	err := r.unlessAborted(ctx, cancel, workflow.ExecuteActivity(ctx, name, ask), &out)
 	switch {
 	case err == nil:
-		r.State.Decision, r.State.CheckedAt = out.Decision, workflow.Now(ctx).UnixMicro()
+		r.State.Decision, r.State.CheckedAt, r.Missed = out.Decision, workflow.Now(ctx).UnixMicro(), 0
 		r.analysed(ask, out.Decision)
 	case isStop(err), temporal.IsCanceledError(err):
 		return Decision{}, err
 	default:
+		var app *temporal.ApplicationError
+		if !errors.As(err, &app) || app.Type() != errCounting {
+			r.Missed++
+		}
 		r.State.Decision = Decision{}.say(NoData, unavailableEvidence, r.in.Spec.Thresholds)
 	}
 	return r.State.Decision, nil
@@ -445,6 +467,7 @@ func (r *run) perform(ctx workflow.Context, t Transition) error {
 func (r *run) transition(t Transition) transitionInput {
 	return transitionInput{
 		Rollout: r.in.ID, Model: r.in.Spec.Model, Stable: r.in.Stable, Candidate: r.in.Spec.Candidate, Salt: r.in.Salt, Transition: t,
+		Since: r.State.EnteredAt, StableAt: r.StableAt,
 	}
 }
 

@@ -3,6 +3,7 @@ package workflows
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -34,6 +35,9 @@ type world struct {
 	refuse   error // of every assignment that gives the candidate a share
 	versions []string
 	engine   []int
+	hangs    bool                 // statistics answer nothing until the caller gives up
+	keeps    [][]int64            // what ForgetArmSums was told to keep
+	asked    []int64              // since when ArmSums was asked for
 	ceiling  int                  // of this engine's configuration, if it is another
 	can      map[string]Abilities // of versions that an instance runs
 	learning map[string]bool      // versions of which one has not told what it is
@@ -111,7 +115,17 @@ func (w *world) Abilities(_ context.Context, _, version string) (Abilities, Sigh
 	return have, sight, w.fail.routes
 }
 
-func (w *world) ArmStats(_ context.Context, rollout string, since int64) (map[string]ArmStats, error) {
+func (w *world) ArmStats(ctx context.Context, rollout string, since int64) (map[string]ArmStats, error) {
+	w.mu.Lock()
+	hangs := w.hangs
+	w.mu.Unlock()
+	if hangs {
+		if _, bounded := ctx.Deadline(); !bounded {
+			panic("this would wait for ever")
+		}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.fail.stats != nil {
@@ -122,6 +136,7 @@ func (w *world) ArmStats(_ context.Context, rollout string, since int64) (map[st
 
 func (w *world) ArmSums(ctx context.Context, rollout, arm string, since int64) (ArmSums, error) {
 	arms, err := w.ArmStats(ctx, rollout, since)
+	w.change(func() { w.asked = append(w.asked, since) })
 	s := arms[arm]
 	n, failed := float64(s.Requests), float64(s.Errors)
 	each := func(mean float64) Ratio { return Ratio{Y: mean * n, N: n, YY: mean * mean * n, YN: mean * n, NN: n} }
@@ -135,6 +150,16 @@ func (w *world) ArmSums(ctx context.Context, rollout, arm string, since int64) (
 		out.Total[b.Micros] = b.Count
 	}
 	return out, err
+}
+
+func (w *world) ForgetArmSums(_ context.Context, _ string, except ...int64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.keeps = append(w.keeps, except)
+	if errors.Is(w.fail.stats, ErrCounting) { // which is of sums
+		return nil
+	}
+	return w.fail.stats
 }
 
 func (w *world) Append(_ context.Context, r Record) (string, error) {
@@ -202,7 +227,7 @@ func rehearse(t *testing.T, w *world, change func(*Spec)) *rehearsal {
 		t.Fatal(err)
 	}
 	deps := w.deps(t)
-	a := &activities{deps: deps, store: &store{db: deps.DB}, now: time.Now, log: slog.New(slog.DiscardHandler), m: newMetrics(nil)}
+	a := &activities{deps: deps, store: &store{db: deps.DB}, now: time.Now, log: slog.New(slog.DiscardHandler), m: newMetrics(nil), settleTimeout: 10 * time.Millisecond}
 	in := rolloutInput{Schema: 1, ID: "r-1", Stable: "v1", Salt: "salt", Spec: spec, Starter: Actor{Kind: "user", ID: "alice"}}
 	err := a.store.create(t.Context(), State{
 		ID: in.ID, Model: "m", Stable: "v1", Candidate: "v2", Spec: spec, Starter: in.Starter, Phase: PhaseStarting,
@@ -558,13 +583,107 @@ func TestOutagesHoldTheRollout(t *testing.T) {
 	}
 }
 
-func TestOutageOfEvidenceEndsAtTheDeadline(t *testing.T) {
+// TestCandidateThatNobodyJudgesGoesBack: with gates and without, statistics that fail for long, and only such, take a candidate back that answers.
+func TestCandidateThatNobodyJudgesGoesBack(t *testing.T) {
+	t.Parallel()
+	const all = "baseline canary-20 canary-40 canary-80 canary-100 completed"
+	for name, tt := range map[string]struct {
+		from, until time.Duration // of the outage; 0: it does not end
+		change      func(*Spec)
+		old         bool // the rollout came to this before there was such a rule
+		path, code  string
+		most        time.Duration
+		counting    bool // statistics are on their way, instead
+	}{
+		"for long": {15 * time.Minute, 0, nil, false, "baseline canary-20 rolled_back", causeUnjudged, 50 * time.Minute, false},
+		"with gates": {75 * time.Minute, 0, func(s *Spec) {
+			*s = standardSpec()
+			s.Dwell, s.Deadline, s.Thresholds.Gates = time.Hour, 3*time.Hour, nil
+		}, false, "baseline canary-20 rolled_back", causeUnjudged, 110 * time.Minute, false},
+		"for a while":    {15 * time.Minute, 40 * time.Minute, nil, false, all, "", 3 * time.Hour, false},
+		"on the last":    {50 * time.Minute, 0, nil, false, "baseline canary-20 canary-40 canary-80 canary-100 rolled_back", causeUnjudged, 2 * time.Hour, false},
+		"an old rollout": {15 * time.Minute, 0, nil, true, "baseline canary-20 rolled_back", causeDeadline, 3 * time.Hour, false},
+		"seldom judged": {40 * time.Minute, 120 * time.Minute, func(s *Spec) {
+			s.Poll, s.Dwell, s.Deadline = 25*time.Minute, 25*time.Minute, 20*time.Hour
+		}, false, all, "", 24 * time.Hour, false},
+		"still counting": {75 * time.Minute, 150 * time.Minute, func(s *Spec) {
+			*s = standardSpec()
+			s.Dwell, s.Deadline, s.Thresholds.Gates = time.Hour, 3*time.Hour, nil
+		}, false, all, "", 24 * time.Hour, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			w.stats = w.traffic(8_000, sim0, sim0)
+			r := rehearse(t, w, tt.change)
+			if tt.old {
+				r.OnGetVersion(unjudgedChange, workflow.DefaultVersion, workflow.Version(1)).Return(workflow.DefaultVersion)
+			}
+			start, outage := r.Now(), errors.New("down")
+			if tt.counting {
+				outage = fmt.Errorf("count: %w", ErrCounting)
+			}
+			r.RegisterDelayedCallback(func() { w.change(func() { w.fail.stats = outage }) }, tt.from)
+			if tt.until > 0 {
+				r.RegisterDelayedCallback(func() { w.change(func() { w.fail.stats = nil }) }, tt.until)
+			}
+			st := r.run()
+			if got := path(st); got != tt.path {
+				t.Errorf("path %q, want %q: %s", got, tt.path, st.History[len(st.History)-1].Reason)
+			}
+			if last := st.History[len(st.History)-1]; tt.code != "" && (last.Cause == nil || last.Cause.Code != tt.code) {
+				t.Errorf("it ended because of %+v, want %s", last.Cause, tt.code)
+			}
+			if took := r.Now().Sub(start); took > tt.most {
+				t.Errorf("it took %v, at most %v was due", took, tt.most)
+			}
+		})
+	}
+}
+
+// TestStepIsLeftOnTheSumsThatAreKept: a step that is left before its first evaluation asks for sums since the times for which evaluations keep them.
+func TestStepIsLeftOnTheSumsThatAreKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.stats = w.traffic(8_000, sim0, sim0)
+	r := rehearse(t, w, func(s *Spec) {
+		*s = standardSpec()
+		s.Thresholds.Gates = nil
+	})
+	last := Transition{ID: "r-1/1", Seq: 1, From: PhaseStarting, To: "canary-100", Share: 100, At: 1}
+	back := Transition{ID: "r-1/2", Seq: 2, From: "canary-100", To: PhaseAborted, At: 2}
+	in := transitionInput{Rollout: "r-1", Model: "m", Stable: "v1", Candidate: "v2", Transition: last}
+	if _, err := r.acts.Transition(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	left := (&run{in: r.input, progress: progress{StableAt: 7, State: State{EnteredAt: 9}}}).transition(back)
+	if _, err := r.acts.Transition(t.Context(), left); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int64{9, 7}; !slices.Equal(w.asked, want) {
+		t.Errorf("asked since %v, want %v", w.asked, want)
+	}
+}
+
+// TestStatisticsThatHangKeepNothing: a step of which no statistics come at all is left all the same.
+func TestStatisticsThatHangKeepNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	r := rehearse(t, w, nil)
-	r.RegisterDelayedCallback(func() { w.change(func() { w.fail.stats = errors.New("down") }) }, 15*time.Minute)
-	if got, want := path(r.run()), "baseline canary-20 rolled_back"; got != want {
-		t.Errorf("path %q, want %q", got, want)
+	w.hangs = true
+	step := Transition{ID: "r-1/1", Seq: 1, From: PhaseStarting, To: "canary-20", Share: 20, At: 1}
+	back := Transition{ID: "r-1/2", Seq: 2, From: "canary-20", To: PhaseRolledBack, At: 2}
+	for _, tr := range []Transition{step, back} {
+		in := transitionInput{Rollout: "r-1", Model: "m", Stable: "v1", Candidate: "v2", Transition: tr}
+		if audit, err := r.acts.Transition(t.Context(), in); err != nil || audit == "" {
+			t.Errorf("%s: %q, %v", tr.To, audit, err)
+		}
+	}
+	if kept, err := r.acts.store.get(t.Context(), "r-1"); err != nil || kept.Phase != PhaseRolledBack || w.cur.Basis != 0 {
+		t.Errorf("%+v, %v", kept, err)
+	}
+	if n := len(w.keeps); n != 1 || len(w.keeps[0]) != 0 {
+		t.Errorf("what was summed up is kept: %v", w.keeps)
 	}
 }
 

@@ -315,6 +315,7 @@ const (
 	causeSuperseded = "superseded"
 	causeRefused    = "refused"
 	causeStopped    = "stopped"
+	causeUnjudged   = "unjudged"
 )
 
 // Sentence says the cause in words.
@@ -330,6 +331,8 @@ func (c Cause) Sentence(th Thresholds) fault.Phrase {
 		return fault.Say("rollout.deadline", d.Sentence(th))
 	case causeCancelled:
 		return fault.Say("rollout.cancelled")
+	case causeUnjudged:
+		return fault.Say("rollout.unjudged")
 	case causeSuperseded:
 		return fault.Say("rollout.superseded")
 	case causeRefused:

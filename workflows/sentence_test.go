@@ -65,6 +65,7 @@ func TestCausesAreSaidInBothLanguages(t *testing.T) {
 	for code, en := range map[string]string{
 		causeVerdict: "6 requests of stable and 3 requests of the candidate", causeDeadline: "the deadline of the step passed: 6 requests of stable",
 		causeCancelled: "was cancelled", causeSuperseded: "changed outside of this rollout", causeRefused: "refused: the version m@v2", causeStopped: "the rollout stopped: m@v2",
+		causeUnjudged: "no verdict on the candidate could be made for too long",
 	} {
 		c := Cause{Code: code, Decision: &d, English: "m@v2"}
 		if code == causeRefused {

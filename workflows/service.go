@@ -61,7 +61,7 @@ func New(cfg Config, deps Deps, log *slog.Logger, reg prometheus.Registerer) (*S
 		callTimeout: 5 * time.Second, poll: 2 * time.Second,
 	}
 	s.plan = &capacity{deps: deps, store: s.store, now: s.now, log: log, m: s.m}
-	s.acts = &activities{deps: deps, store: s.store, plan: s.plan, now: s.now, log: log, m: s.m}
+	s.acts = &activities{deps: deps, store: s.store, plan: s.plan, now: s.now, log: log, m: s.m, settleTimeout: 3 * time.Second}
 	return s, nil
 }
 
@@ -244,6 +244,42 @@ func (s *Service) List(ctx context.Context, cursor string, limit int) (page []St
 		page[i] = s.live(page[i])
 	}
 	return page, next, nil
+}
+
+// Unjudged is a rollout whose candidate answers, or is about to, without a verdict since a time.
+type Unjudged struct {
+	State
+	Since time.Time
+}
+
+// Unjudged returns the rollouts whose candidate has gone without a verdict for as long as a workflow that runs takes it back: Temporal, the workers
+// or the statistics are away. One that is about to complete is none of them.
+func (s *Service) Unjudged(ctx context.Context) ([]Unjudged, error) {
+	ids, err := s.store.answering(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Unjudged
+	for _, id := range ids {
+		st, err := s.store.get(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		u := Unjudged{st, time.UnixMicro(max(st.CheckedAt, st.EnteredAt))}
+		if n := len(st.History); n > 0 {
+			last := st.History[n-1]
+			if finished(st.Phase) || last.To == PhaseCompleted {
+				continue
+			}
+			if st.Share == 0 { // the assignment may have moved, and the row comes after it
+				u.Share, u.Since = last.Share, time.UnixMicro(last.At)
+			}
+		}
+		if s.now().Sub(u.Since) >= st.Spec.unjudgedMost() {
+			out = append(out, u)
+		}
+	}
+	return out, nil
 }
 
 // live fills what depends on the clock: a step whose evidence passes and whose dwell is over waits for a person.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -454,6 +455,72 @@ func TestStartRefuses(t *testing.T) {
 	}
 	if _, err := s.Get(t.Context(), "nobody"); !fault.Is(err, fault.CodeNotFound) {
 		t.Errorf("get: %v", err)
+	}
+}
+
+// TestUnjudged: rollouts whose candidate answers, whatever their rows say, and whose last verdict is old are found without Temporal, and no others; an
+// abort ends each.
+func TestUnjudged(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	s, err := New(Config{Address: "127.0.0.1:1"}, w.deps(t), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	ctx, now, spec := t.Context(), time.Now(), quick().withDefaults()
+	// Each rollout stands on its first transition; the second is begun, and the row does not say so.
+	begin := func(id string, ago time.Duration, moves ...string) {
+		t.Helper()
+		errs := []error{s.store.create(ctx, State{ID: id, Model: "m", Stable: "v1", Candidate: "v2", Spec: spec, Starter: alice, Phase: PhaseStarting})}
+		from := PhaseStarting
+		for i, to := range moves {
+			tr := Transition{ID: fmt.Sprint(id, "/", i+1), Seq: i + 1, From: from, To: to, Share: shareOf(to), At: now.Add(-ago).UnixMicro(), Actor: alice}
+			_, _, err := s.store.transition(ctx, id, tr)
+			errs, from = append(errs, err), to
+			if i == 0 {
+				errs = append(errs, s.store.entered(ctx, id, tr))
+			}
+		}
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin("baseline", time.Hour, PhaseBaseline)
+	begin("completes", time.Hour, "canary-100", PhaseCompleted)
+	begin("done", time.Hour, PhaseRolledBack)
+	begin("fresh", 20*time.Minute, "canary-20")
+	begin("goes back", time.Hour, "canary-20", PhaseRolledBack)
+	begin("judged", time.Hour, "canary-20")
+	begin("moves", time.Hour, PhaseBaseline, "canary-20")
+	begin("moves now", time.Minute, PhaseBaseline, "canary-20")
+	begin("old", time.Hour, "canary-20")
+	ev := Evidence{Rollout: "judged", Phase: "canary-20"}
+	if err := s.store.checked(ctx, ev, Verdict(ev, spec.Thresholds), now.Add(-20*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Unjudged(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, u := range found {
+		got = append(got, fmt.Sprintf("%s at %d since %v", u.ID, u.Share, now.Sub(u.Since).Round(time.Minute)))
+	}
+	if want := []string{"goes back at 20 since 1h0m0s", "moves at 20 since 1h0m0s", "old at 20 since 1h0m0s"}; !slices.Equal(got, want) {
+		t.Errorf("found %q", got)
+	}
+	for _, u := range found {
+		w.change(func() { w.cur = Assignment{Model: "m", Stable: "v1", Candidate: "v2", Basis: 2000, Rollout: u.ID} })
+		if err := s.Abort(ctx, u.ID, alice, "nobody judges it"); err != nil {
+			t.Error(err)
+		}
+		if cur, _ := w.Assignment(ctx, "m"); cur.Rollout != "" || cur.Basis != 0 {
+			t.Errorf("the candidate of %s still answers: %+v", u.ID, cur)
+		}
+	}
+	if found, err := s.Unjudged(ctx); err != nil || len(found) != 0 {
+		t.Errorf("%v, %v", found, err)
 	}
 }
 

@@ -128,6 +128,9 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
+// unjudgedMost is how long the candidate may answer while no verdict can be made.
+func (s Spec) unjudgedMost() time.Duration { return max(30*time.Minute, missedMost*s.Poll) }
+
 // check refuses a specification that cannot run, naming the field.
 func (s Spec) check() error {
 	bad := func(field string, want fault.Phrase) error {

@@ -349,6 +349,16 @@ func (s *store) get(ctx context.Context, id string) (State, error) {
 	return st, nil
 }
 
+// answering returns the ids of the running rollouts that have begun to give the candidate a share, whether or not their rows say so yet.
+func (s *store) answering(ctx context.Context) (ids []string, err error) {
+	err = s.db.WithContext(ctx).Table("rollout_rollouts AS r").
+		Where("r.finished_at = 0 AND (r.share > 0 OR EXISTS (SELECT 1 FROM rollout_transitions AS t WHERE t.rollout = r.id AND t.share > 0))").Order("r.id").Pluck("r.id", &ids).Error
+	if err != nil {
+		return nil, unavailable("list rollouts", err)
+	}
+	return ids, nil
+}
+
 // list returns up to limit rollouts, newest first, that come after the one with the id cursor. Ids are UUIDv7: their order is
 // the order of time.
 func (s *store) list(ctx context.Context, cursor string, limit int) ([]State, error) {

@@ -183,7 +183,10 @@ func Expire(ctx context.Context, db *gorm.DB, holder string, due []store.RecordR
 		if err := tx.Exec("DELETE FROM audit_leaves WHERE idx IN (SELECT idx FROM audit_vault WHERE id IN ?)", ids).Error; err != nil {
 			return err
 		}
-		return search.RemoveUnused(tx, newest)
+		if err := search.RemoveUnused(tx, newest); err != nil {
+			return err
+		}
+		return search.ForgetArmSumsUpTo(tx, newest) // last, since nobody opens a window from here on
 	})
 	if err != nil {
 		return fmt.Errorf("remove records from the long-term store: %w", err)

@@ -221,6 +221,13 @@ func pruneIn(tx *gorm.DB, row store.PruningRow, stays string, beside store.Besid
 	if res.Error != nil {
 		return res.Error
 	}
+	newest := row.Newest // of what goes; of a month what stays is inserted again, and must not be counted twice
+	for _, m := range months {
+		newest = max(newest, m.to)
+	}
+	if err := search.ForgetArmSumsUpTo(tx, newest); err != nil {
+		return fmt.Errorf("forget the sums of rollouts: %w", err)
+	}
 	for _, m := range months { // last, since it locks out everybody
 		if err := m.drop(tx); err != nil {
 			return err

@@ -6,5 +6,8 @@
 // the newest records of each, so it reads few records whatever is asked for. [Check] computes the lists again from the records and names
 // what the tables hide.
 //
-// The package owns the tables audit_facets (attribute sets), audit_sources, audit_terms and audit_postings.
+// What the arms of a rollout did is summed up as records come: [Reader.ArmSums] counts what came since the last call, and reads the slowest answers.
+//
+// The package owns the tables audit_facets (attribute sets), audit_sources, audit_terms and audit_postings, and audit_arm_windows,
+// audit_arm_units and audit_arm_news (of rollouts).
 package search

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,15 +61,17 @@ type entryRow struct {
 	Idx      *int64
 }
 
-// Reader reads the records of one database. It is safe for concurrent use.
+// Reader reads the records of one database. It is safe for concurrent use. Only the sums of arms write: what is kept of them.
 type Reader struct {
 	db      *gorm.DB
 	subject func(tenant, who string) string
+	chunk   int           // armChunk
+	pause   time.Duration // armPause
 }
 
 // NewReader returns the reader of a database. subject says who stands for a person in records, as audit.Subject does.
 func NewReader(db *gorm.DB, subject func(tenant, who string) string) *Reader {
-	return &Reader{db: db, subject: subject}
+	return &Reader{db: db, subject: subject, chunk: armChunk, pause: armPause}
 }
 
 // Search returns a page of the records that match q, newest first, equal times by id.
@@ -262,142 +263,6 @@ type ArmStats struct {
 	Errors     int64   // failed: the engine's fault, not the caller's refusal
 	FirstToken []int64 // microseconds, newest first, of requests that were answered; at most 10,000
 	Total      []int64
-}
-
-// ArmSums is what one arm of a rollout did, summed up over every request; no sample is left out.
-type ArmSums struct {
-	// Per request: failed, refused by the policy, cost in 10⁻⁹ currency units. Per answer: completion tokens. The units are the conversations; a
-	// request without one is its own. They were assigned to the arm, so they are what varies by chance.
-	Failures, Refusals, Tokens, Cost RatioSums
-	// FirstToken and Total count answered requests by latency in microseconds, rounded down to seven significant bits.
-	FirstToken, Total map[int64]int64
-	// Slow counts the answers above the 95th percentile of Total by unit: how much the latencies of one conversation go together.
-	Slow RatioSums
-	// Tenants are the counts of the tenants with most requests in either arm, at most [MaxArmTenants].
-	Tenants map[string]TenantSums
-}
-
-// RatioSums are the sums of a ratio of two quantities over units: of Y and N of each unit, of their squares and of their product.
-type RatioSums struct{ Y, N, YY, YN, NN float64 }
-
-// TenantSums are the counts of one tenant.
-type TenantSums struct{ Requests, Errors, Refused int64 }
-
-// MaxArmTenants bounds the tenants that are told apart in an arm.
-const MaxArmTenants = 20
-
-// latencyBin is the SQL expression that rounds a latency down to seven significant bits, alike in both dialects.
-func latencyBin(column string) string {
-	var b strings.Builder
-	b.WriteString("CASE")
-	for drop := 0; drop <= 40; drop++ {
-		fmt.Fprintf(&b, " WHEN %s < %d THEN %s / %d * %d", column, int64(128)<<drop, column, int64(1)<<drop, int64(1)<<drop)
-	}
-	return b.String() + " ELSE " + column + " END"
-}
-
-// ratioColumns sums y and n of units, named with a prefix. The casts keep squares of costs from overflowing.
-func ratioColumns(name, y, n string) string {
-	f := func(s string) string { return "CAST(" + s + " AS DOUBLE PRECISION)" }
-	sum := func(suffix, s string) string { return "SUM(" + s + ") AS " + name + "_" + suffix }
-	return strings.Join([]string{
-		sum("y", f(y)), sum("n", f(n)), sum("yy", f(y)+" * "+f(y)), sum("yn", f(y)+" * "+f(n)), sum("nn", f(n)+" * "+f(n)),
-	}, ", ")
-}
-
-// ArmSums returns the sums of one arm of a rollout since a time in unix microseconds; the zero value if there are none. Refusals of the policy count
-// as requests here, other than in [Reader.ArmStats], also those of all that a model has said, which are answers. Records show here once they are
-// shipped.
-func (r *Reader) ArmSums(ctx context.Context, rollout, arm string, since int64) (ArmSums, error) {
-	out, err := r.armSums(ctx, rollout, arm, since)
-	if err != nil {
-		return ArmSums{}, fault.Wrap(err, fault.CodeDatabaseUnavailable)
-	}
-	return out, nil
-}
-
-func (r *Reader) armSums(ctx context.Context, rollout, arm string, since int64) (ArmSums, error) {
-	rows := func() *gorm.DB {
-		return r.db.WithContext(ctx).Table("audit_events").
-			Where("rollout = ? AND rollout <> '' AND arm <> '' AND stage = ? AND time >= ? AND outcome IN ?", database.Text(rollout), string(record.StageOutcome), since, []string{"ok", "failed", "aborted", "refused"})
-	}
-	const columns = "arm, request, MAX(CASE WHEN session = '' THEN request ELSE session END) AS unit, MAX(tenant) AS tenant, " +
-		"MIN(CASE WHEN outcome = 'failed' THEN 1 ELSE 0 END) AS failed, MIN(CASE WHEN outcome = 'refused' OR outcome = 'ok' AND decision = 'refuse' THEN 1 ELSE 0 END) AS refused, " +
-		"MAX(CASE WHEN outcome = 'ok' THEN 1 ELSE 0 END) AS answered, MAX(CASE WHEN outcome = 'ok' THEN completion_tokens ELSE 0 END) AS tokens, SUM(cost) AS cost"
-	units := r.db.WithContext(ctx).Table("(?) AS each_request", rows().Where("arm = ?", database.Text(arm)).Select(columns).Group("arm, request")).
-		Select("unit, COUNT(*) AS n, SUM(failed) AS failed, SUM(refused) AS refused, SUM(answered) AS answered, SUM(tokens) AS tokens, SUM(cost) AS cost").Group("unit")
-	var sums []struct {
-		Failures RatioSums `gorm:"embedded;embeddedPrefix:failures_"`
-		Refusals RatioSums `gorm:"embedded;embeddedPrefix:refusals_"`
-		Tokens   RatioSums `gorm:"embedded;embeddedPrefix:tokens_"`
-		Cost     RatioSums `gorm:"embedded;embeddedPrefix:cost_"`
-	}
-	err := r.db.WithContext(ctx).Table("(?) AS each_unit", units).Select(strings.Join([]string{
-		ratioColumns("failures", "failed", "n"), ratioColumns("refusals", "refused", "n"), ratioColumns("tokens", "tokens", "answered"), ratioColumns("cost", "cost", "n"),
-	}, ", ")).Having("COUNT(*) > 0").Find(&sums).Error
-	if err != nil || len(sums) == 0 {
-		return ArmSums{}, err
-	}
-	s := sums[0]
-	out := ArmSums{Failures: s.Failures, Refusals: s.Refusals, Tokens: s.Tokens, Cost: s.Cost, Tenants: map[string]TenantSums{}}
-	answered := func() *gorm.DB { return rows().Where("arm = ? AND outcome = ?", database.Text(arm), "ok") }
-	if out.FirstToken, err = latencies(answered().Where("first_token > 0"), "first_token"); err != nil {
-		return ArmSums{}, err
-	}
-	if out.Total, err = latencies(answered(), "total"); err != nil {
-		return ArmSums{}, err
-	}
-	if len(out.Total) > 0 {
-		slow := answered().Select("CASE WHEN session = '' THEN request ELSE session END AS unit, COUNT(*) AS n, SUM(CASE WHEN total > ? THEN 1 ELSE 0 END) AS slow", percentile(out.Total, 0.95)).
-			Group("CASE WHEN session = '' THEN request ELSE session END")
-		var sum []struct {
-			Slow RatioSums `gorm:"embedded;embeddedPrefix:slow_"`
-		}
-		if err = r.db.WithContext(ctx).Table("(?) AS each_unit", slow).Select(ratioColumns("slow", "slow", "n")).Find(&sum).Error; err != nil {
-			return ArmSums{}, err
-		}
-		out.Slow = sum[0].Slow
-	}
-	var tenants []struct {
-		Arm, Tenant               string
-		Requests, Errors, Refused int64
-	}
-	err = r.db.WithContext(ctx).Table("(?) AS each_request", rows().Select(columns).Group("arm, request")).
-		Select("arm, tenant, COUNT(*) AS requests, SUM(failed) AS errors, SUM(refused) AS refused").Group("arm, tenant").Order("COUNT(*) DESC, tenant").Find(&tenants).Error
-	kept := map[string]bool{}
-	for _, t := range tenants { // of both arms, so that they keep the same ones
-		if len(kept) < MaxArmTenants {
-			kept[t.Tenant] = true
-		}
-		if t.Arm == arm && kept[t.Tenant] {
-			out.Tenants[t.Tenant] = TenantSums{Requests: t.Requests, Errors: t.Errors, Refused: t.Refused}
-		}
-	}
-	return out, err
-}
-
-func latencies(db *gorm.DB, column string) (map[int64]int64, error) {
-	var bins []struct{ Bin, N int64 }
-	err := db.Select(latencyBin(column) + " AS bin, COUNT(*) AS n").Group(latencyBin(column)).Find(&bins).Error
-	out := make(map[int64]int64, len(bins))
-	for _, b := range bins {
-		out[b.Bin] = b.N
-	}
-	return out, err
-}
-
-// percentile returns the smallest bin with at least q of the samples up to it.
-func percentile(bins map[int64]int64, q float64) int64 {
-	var n, below int64
-	for _, c := range bins {
-		n += c
-	}
-	for _, b := range slices.Sorted(maps.Keys(bins)) {
-		if below += bins[b]; float64(below) >= q*float64(n) {
-			return b
-		}
-	}
-	return 0
 }
 
 const maxSamples = 10000

@@ -160,6 +160,9 @@ func TestChecks(t *testing.T) {
 		"rollouts": {Rollouts(func(context.Context) ([]workflows.State, error) {
 			return []workflows.State{{ID: "r1", Model: "m", Candidate: "2", Share: 10, Awaiting: true}, {ID: "r2"}}, nil
 		}), []string{"rollout.approval r1/10"}},
+		"verdicts": {Unjudged(func(context.Context) ([]workflows.Unjudged, error) {
+			return []workflows.Unjudged{{State: workflows.State{ID: "r1", Model: "m", Candidate: "2", Share: 10}, Since: now}}, nil
+		}), []string{"rollout.unjudged r1"}},
 		"keys": {Keys(func(context.Context) ([]identity.Key, error) {
 			k := func(id string, left, unused time.Duration) identity.Key {
 				return identity.Key{ID: id, Tenant: "t", ExpiresAt: now.Add(left), LastUsedAt: now.Add(-unused)}

@@ -278,6 +278,23 @@ func Rollouts(read func(ctx context.Context) ([]workflows.State, error)) Check {
 	}}
 }
 
+// Unjudged looks at which candidates answer without a verdict: where no workflow runs, nothing takes a bad one back but a person.
+func Unjudged(read func(ctx context.Context) ([]workflows.Unjudged, error)) Check {
+	return Check{Name: "verdicts", Shared: true, Find: func(ctx context.Context) ([]notify.Alert, error) {
+		list, err := read(ctx)
+		var out []notify.Alert
+		for _, u := range list {
+			out = append(out, notify.Alert{
+				Code: "rollout.unjudged", About: u.ID, Severity: notify.Critical, Title: fault.Say("alerts.unjudged_title"),
+				Text: fault.Say("alerts.unjudged"),
+				Details: append(aboutRollout(u.Model, u.ID, u.Candidate),
+					detail(fault.Say("alerts.share"), strconv.Itoa(u.Share)+" %"), detail(fault.Say("alerts.since"), inUTC(u.Since))),
+			})
+		}
+		return out, err
+	}}
+}
+
 func aboutRollout(model, id, candidate string) []notify.Detail {
 	return []notify.Detail{detail(fault.Say("alerts.model"), model), detail(fault.Say("alerts.candidate"), candidate), detail(fault.Say("alerts.rollout"), id)}
 }

@@ -15,6 +15,8 @@ const (
 	ofBatches    = "batch IN (SELECT id FROM batch_batches WHERE tenant = ?)"
 	ofBlobs      = "blob IN (SELECT id FROM file_blobs WHERE tenant = ?)"
 	ofCollection = "collection IN (SELECT id FROM rag_collections WHERE tenant = ?)"
+	// ofRollouts are the sums of rollouts in which the tenant has records. They name it, and its conversations, until the rollout ends.
+	ofRollouts = "EXISTS (SELECT 1 FROM audit_events AS e WHERE e.tenant = ? AND e.rollout = audit_arm_windows.rollout)"
 	// ofPolicies are those of the tenant and those of its projects, see [governance.ProjectScope].
 	ofPolicies  = "EXISTS (SELECT 1 FROM identity_tenants AS t WHERE t.id = ? AND (policy_documents.tenant = t.id OR substr(policy_documents.tenant, 1, length(t.id) + 1) = t.id || '/'))"
 	ofDocuments = "document IN (SELECT d.id FROM rag_documents AS d JOIN rag_collections AS c ON c.id = d.collection WHERE c.tenant = ?)"
@@ -88,7 +90,15 @@ func counters() []string { return []string{"rag", "billing", "policy", "identity
 // stays are the tables whose rows of the tenant stay, by the code that says why.
 func stays() map[string][]part {
 	return map[string][]part{
-		StaysRecords: {{"audit_events", ofTenant}, {"audit_facets", ofTenant}, {"audit_terms", ofTenant}, {"audit_vault", ofTenant}, {"audit_findings", ofTenant}},
+		StaysRecords: {
+			{"audit_events", ofTenant},
+			{"audit_facets", ofTenant},
+			{"audit_terms", ofTenant},
+			{"audit_vault", ofTenant},
+			{"audit_findings", ofTenant},
+			{"audit_arm_windows", ofRollouts},
+			{"audit_arm_units", "win IN (SELECT id FROM audit_arm_windows WHERE " + ofRollouts + ")"},
+		},
 		StaysProofs: {
 			{"audit_erasures", ofTenant}, {"audit_erased_keys", ofTenant}, {"audit_erasure_results", ofTenant}, {"audit_holds", ofTenant}, {"vault_erasures", ofTenant}, {"signature_keys", ofTenant},
 		},
@@ -104,6 +114,6 @@ func nobodys() []string {
 		"goose_db_version", "installation_settings", "installation_compatibility", "identity_changes", "identity_duties", "identity_factor_demand", "identity_organisations", "identity_assertions", "identity_break_glass", "identity_break_glass_uses", "policy_changes", "billing_changes", "billing_books", "billing_cost_books",
 		"route_versions", "route_assignments", "route_changes", "route_instances", "rollout_rollouts", "rollout_transitions", "rollout_evidence", "rollout_capacity", "rag_changes", "watermark_changes", "label_changes",
 		"audit_leaves", "audit_hashes", "audit_checkpoints", "audit_cosignatures", "audit_unbooked", "audit_writers", "audit_lease", "audit_postings", "audit_prunings",
-		"audit_pruned", "audit_reconciliation", "audit_sources", "audit_siem", "vault_state", "wrapping_keys", "wrapping_rotation", "wrapping_progress",
+		"audit_pruned", "audit_reconciliation", "audit_sources", "audit_siem", "audit_arm_news", "vault_state", "wrapping_keys", "wrapping_rotation", "wrapping_progress",
 	}
 }
