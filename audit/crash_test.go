@@ -234,7 +234,7 @@ func (countedBooks) Differences(db *gorm.DB, events []Event) (map[string]string,
 
 func (countedBooks) Surplus(db *gorm.DB, _ int64, limit int) ([]string, error) {
 	var out []string
-	err := db.Raw("SELECT value FROM installation_settings AS u WHERE NOT EXISTS (SELECT 1 FROM audit_events AS e WHERE e.id = u.name) LIMIT ?", limit).Scan(&out).Error
+	err := db.Raw("SELECT value FROM installation_settings AS u WHERE u.name <> 'sla_counted_since' AND NOT EXISTS (SELECT 1 FROM audit_events AS e WHERE e.id = u.name) LIMIT ?", limit).Scan(&out).Error
 	return out, err
 }
 

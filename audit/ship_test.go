@@ -243,7 +243,11 @@ func TestDanglingAdmitted(t *testing.T) {
 func count(t testing.TB, db *gorm.DB, table string) int64 {
 	t.Helper()
 	var n int64
-	if err := db.Table(table).Count(&n).Error; err != nil {
+	rows := db.Table(table)
+	if table == "installation_settings" { // which is the table of countEvent, and has a row of a migration
+		rows = rows.Where("name <> 'sla_counted_since'")
+	}
+	if err := rows.Count(&n).Error; err != nil {
 		t.Fatal(err)
 	}
 	return n
