@@ -424,7 +424,7 @@ func TestKeyHasEveryField(t *testing.T) {
 		{func(r *run) reflect.Value { return reflect.ValueOf(r.prompt.text.Request.Format).Elem() }, nil},
 		{func(r *run) reflect.Value { return reflect.ValueOf(r.prompt.text.Request.Watermark).Elem() }, map[string]string{"Begin": "is made of the key, whose name is in ours"}},
 		{func(r *run) reflect.Value { return reflect.ValueOf(&r.caller.Principal).Elem() }, map[string]string{
-			"Kind": earlier, "ID": "who asks: equal callers share", "Name": "who asks", "Owner": "who asks", "LabelMode": "what becomes of it is in the key", "Limits": earlier, "Above": earlier,
+			"Kind": earlier, "ID": "who asks: equal callers share", "Name": "who asks", "Owner": "who asks", "Provider": "who asks", "LabelMode": "what becomes of it is in the key", "Limits": earlier, "Above": earlier,
 			"Operator": earlier, "Scopes": earlier, "Models": earlier, "Session": "who asks", "MustChange": earlier, "MustEnrol": earlier, "SecondFactor": earlier, "Factor": earlier,
 			"FactorAt": earlier, "SignedIn": earlier, "proof": earlier,
 		}},
