@@ -28,7 +28,7 @@ func (g DataGrade) String() string {
 // ParseDataGrade reads L1 to L4. ok is false for everything else.
 func ParseDataGrade(s string) (g DataGrade, ok bool) {
 	i := slices.Index(dataGrades(), s)
-	return DataGrade(i + 1), i >= 0 //nolint:gosec // at most 4
+	return DataGrade(i + 1), i >= 0
 }
 
 // DataGradeHeader is the header in which callers state the grade of their data.

@@ -122,7 +122,7 @@ func (p *parts) askSeals(ctx context.Context, _ string) (compliance.Answer, erro
 	unsealed, err := p.audit.Unsealed(ctx)
 	late := p.late.lasts("seals", unsealed > 0, state.Seen) > lateAfter
 	return compliance.Stands(true, state.Rewritten == "" && !late,
-		compliance.Figure(message.Say("compliance.fact_sealed"), int64(state.Checkpoint.Size)), compliance.Figure(message.Say("compliance.fact_unsealed"), unsealed), compliance.Moment(message.Say("compliance.fact_checkpoint"), state.Seen)), err
+		compliance.Figure(message.Say("compliance.fact_sealed"), state.Checkpoint.Size), compliance.Figure(message.Say("compliance.fact_unsealed"), unsealed), compliance.Moment(message.Say("compliance.fact_checkpoint"), state.Seen)), err
 }
 
 func (p *parts) askWitnesses(ctx context.Context, _ string) (compliance.Answer, error) {
@@ -235,7 +235,7 @@ func (p *parts) askEncryption(ctx context.Context, _ string) (compliance.Answer,
 		return compliance.Answer{}, err
 	}
 	ring, err := p.rotator.Status(ctx)
-	a := compliance.Stands(true, true, compliance.Words(message.Say("compliance.fact_master_key"), string(key.Kind)), compliance.Figure(message.Say("compliance.fact_epoch"), ring.Active), compliance.Moment(message.Say("compliance.fact_rotated"), ring.Finished))
+	a := compliance.Stands(true, true, compliance.Words(message.Say("compliance.fact_master_key"), key.Kind), compliance.Figure(message.Say("compliance.fact_epoch"), ring.Active), compliance.Moment(message.Say("compliance.fact_rotated"), ring.Finished))
 	if key.Kind == keysource.Plain || key.Leftover { // what is encrypted with it lies beside it
 		a.State = compliance.Partly
 	}
@@ -375,13 +375,14 @@ func (p *parts) askModels(context.Context, string) (compliance.Answer, error) {
 }
 
 func (p *parts) askDocuments(context.Context, string) (compliance.Answer, error) {
-	switch {
-	case p.rag == nil:
+	if p.rag == nil {
 		return compliance.Answer{State: compliance.Off}, nil
-	case p.rag.Ready() != nil:
-		return compliance.Answer{State: compliance.Broken}, nil
 	}
-	return compliance.Answer{State: compliance.Built}, nil
+	a := compliance.Stands(true, p.rag.Ready() == nil)
+	if a.State == compliance.Holds {
+		a.State = compliance.Built
+	}
+	return a, nil
 }
 
 // askAlarms: whether a channel delivers is known when something is delivered, so that one that is set up is no more than that.

@@ -92,7 +92,7 @@ func (p *oidcProvider) run(logoutAt string, bases ...string) {
 	for _, b := range bases {
 		back, after = append(back, b+"/oidc/corp/callback"), append(after, b+"/", b+"/console/")
 	}
-	cmd := exec.CommandContext(p.t.Context(), node, script) //nolint:gosec // our own script
+	cmd := exec.CommandContext(p.t.Context(), node, script)
 	cmd.Env = append(os.Environ(), "ISSUER="+p.issuer, "REDIRECT_URIS="+strings.Join(back, " "), "AFTER_LOGOUT="+strings.Join(after, " "), "LOGOUT_URI="+logoutAt+"/oidc/corp/backchannel-logout")
 	var stderr lockedBuffer
 	cmd.Stderr = &stderr

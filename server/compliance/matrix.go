@@ -337,8 +337,10 @@ func (e Evaluation) Document(l message.Lang, issuer, tenant, program string) rep
 	d.Body = []report.Block{
 		verdict,
 		report.Fields{
-			{Name: in(message.Say("compliance.log")), Value: issuer}, {Name: in(message.Say("compliance.matrix_tenant")), Value: tenant},
-			{Name: in(message.Say("compliance.matrix_time")), Value: e.Time.Format(time.RFC3339)}, {Name: in(message.Say("compliance.program")), Value: program},
+			{Name: in(message.Say("compliance.log")), Value: issuer},
+			{Name: in(message.Say("compliance.matrix_tenant")), Value: tenant},
+			{Name: in(message.Say("compliance.matrix_time")), Value: e.Time.Format(time.RFC3339)},
+			{Name: in(message.Say("compliance.program")), Value: program},
 		},
 		report.Paragraph(in(message.Say("compliance.matrix_meaning"))),
 	}

@@ -60,8 +60,18 @@ func TestEvaluation(t *testing.T) {
 			controls []string
 			want     State
 		}{
-			{nil, Operator}, {[]string{"holds"}, Holds}, {[]string{"holds", "partly"}, Partly}, {[]string{"off", "partly"}, Off}, {[]string{"fails", "off"}, Unknown},
-			{[]string{"holds", "hangs"}, Unknown}, {[]string{"none"}, Unknown}, {[]string{"odd"}, Unknown}, {[]string{"panics"}, Unknown}, {[]string{"built", "holds"}, Built}, {[]string{"partly", "built"}, Partly}, {[]string{"broken", "none", "holds"}, Broken},
+			{nil, Operator},
+			{[]string{"holds"}, Holds},
+			{[]string{"holds", "partly"}, Partly},
+			{[]string{"off", "partly"}, Off},
+			{[]string{"fails", "off"}, Unknown},
+			{[]string{"holds", "hangs"}, Unknown},
+			{[]string{"none"}, Unknown},
+			{[]string{"odd"}, Unknown},
+			{[]string{"panics"}, Unknown},
+			{[]string{"built", "holds"}, Built},
+			{[]string{"partly", "built"}, Partly},
+			{[]string{"broken", "none", "holds"}, Broken},
 		} {
 			if got := e.Of(Clause{Controls: c.controls}); got != c.want {
 				t.Errorf("%v: %s, want %s", c.controls, got, c.want)

@@ -432,6 +432,7 @@ async function logState(page, w, tag) {
   const dialog = page.getByRole('dialog', { name: w.reconciliation });
   await dialog.getByRole('button', { name: w.reconcileNow }).click();
   await dialog.getByRole('status').getByText(w.agree).waitFor();
+  await dialog.locator('.ant-btn-loading').waitFor({ state: 'detached' }); // it fades in again
   await picture(page, `${tag}-reconciliation`);
   await accessible(page, 'reconciliation');
   await dialog.getByRole('button', { name: w.close, exact: true }).last().click();

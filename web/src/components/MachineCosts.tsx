@@ -16,8 +16,11 @@ type Line = Schema['CostLine'];
 /** What the machines cost in a month by the cost book, and tokens and answers of that. What is not known is shown as unknown, and so is what follows from it. */
 export function MachineCosts({ month }: { month: string }) {
   const { t } = useTranslation();
+  const books = useQuery({ queryKey: ['cost-books'], queryFn: ({ signal }) => call(api.GET('/cost-books', { signal })) });
+  const none = books.data?.items.length === 0; // there is nothing to report then
   const report = useQuery({
     queryKey: ['cost-report', month],
+    enabled: books.data !== undefined && !none,
     queryFn: ({ signal }) => call(api.GET('/cost-report', { params: { query: { month } }, signal })),
     retry: (failures, error) => failures < 6 && toApiError(error).code === 'concurrency_limit_exceeded', // a server makes one at a time
     retryDelay: 10_000,
@@ -26,6 +29,8 @@ export function MachineCosts({ month }: { month: string }) {
   return (
     <Panel title={t('costs.machines')}>
       <Flex vertical gap={12}>
+        {none && <Typography.Text type="secondary">{t('costs.noBook')}</Typography.Text>}
+        {books.error && <Failure error={books.error} retry={() => void books.refetch()} />}
         {report.error && (toApiError(report.error).code === 'not_found' ? <Typography.Text type="secondary">{t('costs.noBook')}</Typography.Text> : <Failure error={report.error} retry={() => void report.refetch()} />)}
         {r && <Typography.Text type="secondary">{`${t('costs.machinesNote', { book: r.book })}${r.whole ? '' : ` ${t('costs.partial')}`}`}</Typography.Text>}
         {r?.unassigned.map((m) => <Alert key={m.model} type="warning" showIcon title={t('costs.unassigned', { model: m.model })} />)}

@@ -43,6 +43,7 @@ const answers = {
     return of === month ? json(200, now) : of === before ? json(200, then) : refusal(404, 'not_found');
   },
   'GET /energy-factors': () => json(200, { items: [] }),
+  'GET /cost-books': () => json(200, { items: [] }),
   'GET /cost-report': () => refusal(404, 'not_found'),
 };
 
@@ -107,7 +108,7 @@ describe('Cost and energy', () => {
       assumptions: [{ name: 'machines', value: '2', source: 'inventory 14', date: '2026-09-05' }],
     };
     const costs: Schema['CostReport'] = { month, from: '', until: '', whole: false, book: 'v3', book_digest: '', currency: 'CNY', engines: [engine], unassigned: [{ model: 'm3', requests: 1, tokens: 1 }] };
-    server({ ...answers, 'GET /cost-report': () => json(200, { after: costs, changes: [] }) });
+    server({ ...answers, 'GET /cost-books': () => json(200, { items: [{}] }), 'GET /cost-report': () => json(200, { after: costs, changes: [] }) });
     show(<MachineCosts month={month} />);
     await screen.findByText('rack-a · glm');
     const part = document.querySelector<HTMLElement>('section')!;
