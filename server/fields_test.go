@@ -146,7 +146,7 @@ func (in *installation) chatIsRecorded(t *testing.T, key string) {
 	digest := audit.NewAnswerDigest(keys, "demo")
 	_, _ = digest.WriteString(answerText(t, r.body))
 	want.AnswerDigest = digest.String()
-	want.Detail = map[string]string{"class": "batch", "client_request": "mine-1", "purpose": "support"}
+	want.Detail = map[string]string{"class": "batch", "client_request": "mine-1", "purpose": "support", "place": "centre"}
 	if d := cmp.Diff(want, e); d != "" {
 		t.Errorf("the outcome record:\n%s", d)
 	}
