@@ -197,7 +197,8 @@ func (openGuard) Models(_ context.Context, _, _ string, all []string) []string {
 
 type openAdmission struct{}
 
-func (openAdmission) Placing() governance.Placing                     { return governance.Anywhere() }
+func (openAdmission) Placing() governance.Placing { return governance.Anywhere() }
+
 func (openAdmission) Policy() governance.PolicyRef                    { return governance.PolicyRef{} }
 func (openAdmission) Findings() []governance.Finding                  { return nil }
 func (openAdmission) Masked() bool                                    { return false }

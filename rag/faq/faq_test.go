@@ -212,7 +212,7 @@ func TestWhatSpeaksAgainst(t *testing.T) {
 	if got := score(long+"，另外还要退卡", Entry{Question: long}); got.Score > 0.01 {
 		t.Errorf("a question that says more than is read: %+v", got)
 	}
-	if got := (m.Matcher(nil)).Match(Read(e)); got.Score > 0.01 {
+	if got := m.Matcher(nil).Match(Read(e)); got.Score > 0.01 {
 		t.Errorf("no question: %+v", got)
 	}
 	for _, empty := range []string{"", "？？", strings.Repeat("字", 100_000)} {

@@ -102,8 +102,13 @@ describe('DataTable', () => {
 
 describe('Login', () => {
   it('shows why a sign-in was refused', async () => {
-    vi.stubGlobal('fetch', async () => json(401, { type: 't', title: 't', status: 401, detail: 'The user name or the password is wrong.', code: 'invalid_login', request_id: 'req_2' }));
-    render(<Login />);
+    const refused = { type: 't', title: 't', status: 401, detail: 'The user name or the password is wrong.', code: 'invalid_login', request_id: 'req_2' };
+    vi.stubGlobal('fetch', async (asked: Request | string) => ((typeof asked === 'string' ? asked : asked.url).includes('providers') ? json(200, { items: [] }) : json(401, refused)));
+    render(
+      <QueryClientProvider client={new QueryClient()}>
+        <Login />
+      </QueryClientProvider>,
+    );
     fireEvent.change(screen.getByLabelText('User name'), { target: { value: 'admin' } });
     fireEvent.change(screen.getByLabelText('Password'), { target: { value: 'x' } });
     fireEvent.click(screen.getByRole('button', { name: 'Sign in' }));
