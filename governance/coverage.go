@@ -92,8 +92,8 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// exposed returns the classes whose values an engine gets as they are, in any channel that asks one. The policy's grades have no say: they are about who may
-// see values.
+// exposed returns the classes whose values an engine gets as they are, in any channel that asks one. The grades of classes have no say, which are about
+// who may see values; nor has data, which says where engines may have them, and not whether.
 func (p *policy) exposed() []string {
 	var out []string
 	for _, name := range p.classNames() {

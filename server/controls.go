@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server/alerts"
@@ -363,7 +365,7 @@ func (p *parts) askModels(context.Context, string) (compliance.Answer, error) {
 		switch {
 		case m.Err != nil:
 			sick++
-		case m.Info.Digest != "" && (m.Engine == nativeEngine || p.workers[m.Engine] != nil):
+		case m.Info.Digest != "" && !slices.ContainsFunc(p.pools.Instances(m.Engine), func(i *pool.Instance) bool { return i.Kind == pool.KindRemote }):
 			known++
 		}
 	}

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -422,9 +423,6 @@ func (w *armWindow) add(tx *gorm.DB, fresh []*armRecord) error {
 			}
 		}
 	}
-	if w.arms == nil {
-		w.arms = map[string]*armTotals{}
-	}
 	changes := map[key]*armUnit{} // by unit
 	change := func(arm, unit string) *armUnit {
 		k := key{arm, unit}
@@ -537,12 +535,7 @@ func (w *armWindow) tenants(arm string) map[string]TenantSums {
 			all = append(all, counts{name, x.Requests})
 		}
 	}
-	slices.SortFunc(all, func(a, b counts) int {
-		if a.n != b.n {
-			return int(min(1, max(-1, b.n-a.n)))
-		}
-		return strings.Compare(a.name, b.name)
-	})
+	slices.SortFunc(all, func(a, b counts) int { return cmp.Or(cmp.Compare(b.n, a.n), strings.Compare(a.name, b.name)) })
 	kept := map[string]bool{}
 	out := map[string]TenantSums{}
 	for _, c := range all {

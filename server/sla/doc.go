@@ -13,7 +13,8 @@
 //
 // # Whose failure it is
 //
-//   - Answered: an answer was given, also one that a rule emptied.
+//   - Answered: an answer was given, also one that a rule emptied, one of a FAQ, a refusal for want of evidence, and one that is given again: the service did
+//     what it should. Those that no engine gave take no time and have no first token.
 //   - The service's failure: the outcome is "failed" (an engine, an upstream, a timeout of ours, a defect), or the service refused with a status of 500 or more
 //     (a part of ours was away); a request that a stopping server cut; and a caller who left, without having got anything, after the time that his objective allows for the whole answer.
 //   - The caller's: every other refusal (mistakes, rights, rules, limits, budgets, a tenant's part of a queue, a deadline that the

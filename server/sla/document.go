@@ -2,7 +2,6 @@ package sla
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -15,11 +14,9 @@ import (
 	"github.com/sluice-project/sluice/internal/report"
 )
 
-// Write writes the report as json or csv, whose names are for programs, or as a document: md, pdf or docx. issuer is who answers for it.
+// Write writes the report as csv, whose names are for programs, or as a document: md, pdf or docx. issuer is who answers for it.
 func (r Report) Write(w io.Writer, format string, l message.Lang, issuer string) error {
 	switch format {
-	case "json":
-		return json.NewEncoder(w).Encode(r)
 	case "csv":
 		return r.writeCSV(w)
 	}

@@ -317,12 +317,6 @@ func (q Query) groupBy() []string {
 // compareLines puts first what burns, and then by name.
 func compareLines(a, b Line) int {
 	rank := func(l Line) int { return slices.Index([]Burning{BurningFast, BurningSlow, BurningNot}, l.Burning) }
-	name := func(s *string) string {
-		if s == nil {
-			return ""
-		}
-		return *s
-	}
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(name(a.Model), name(b.Model)), strings.Compare(name(a.Tenant), name(b.Tenant)), strings.Compare(name(a.Class), name(b.Class)))
 }
 

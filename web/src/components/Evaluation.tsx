@@ -3,7 +3,7 @@ import { useTranslation } from 'react-i18next';
 
 import type { Schema } from '../api/client';
 import { useLabel, useLanguage } from '../i18n';
-import { count, duration, percent, sentence } from '../lib/format';
+import { count, duration, percent, sentence, tag } from '../lib/format';
 import { type Column, DataTable } from './DataTable';
 import { Time } from './Time';
 
@@ -21,7 +21,7 @@ export function Checks({ evaluation, name, versions }: { evaluation: Evaluation;
     if (value === undefined) return t('rollout.noSamples');
     if (m.unit === 'us') return duration(value, language);
     if (m.unit === 'ratio') return percent(value, language);
-    return new Intl.NumberFormat(language === 'zh' ? 'zh-CN' : 'en-US', { maximumSignificantDigits: 4 }).format(m.unit === 'nanos' ? value / 1e9 : value);
+    return new Intl.NumberFormat(tag(language), { maximumSignificantDigits: 4 }).format(m.unit === 'nanos' ? value / 1e9 : value);
   };
   const columns: Column<Check>[] = [
     {
@@ -165,7 +165,7 @@ function ThresholdText({ thresholds }: { thresholds: Schema['RolloutThresholds']
 export function useThresholds(th: Schema['RolloutThresholds']): { key: string; label: string; children: string }[] {
   const { t } = useTranslation();
   const [language] = useLanguage();
-  const chance = (p: number) => new Intl.NumberFormat(language === 'zh' ? 'zh-CN' : 'en-US', { style: 'percent', maximumSignificantDigits: 3 }).format(p);
+  const chance = (p: number) => new Intl.NumberFormat(tag(language), { style: 'percent', maximumSignificantDigits: 3 }).format(p);
   return [
     { key: 'min_requests', label: t('rollout.set.min_requests'), children: count(th.min_requests, language) },
     { key: 'error_percent', label: t('rollout.set.error_percent'), children: percent(th.max_error_rate_basis / 10000, language) },

@@ -2,6 +2,7 @@ import type { EChartsCoreOption } from 'echarts/core';
 
 import type { Schema } from '../api/client';
 import type { Language } from '../i18n';
+import { tag } from './format';
 
 type Pool = Schema['ScaledPool'];
 
@@ -11,7 +12,7 @@ type Pool = Schema['ScaledPool'];
  */
 export function planOption(pool: Pool, language: Language, names: { target: string; plan: string; floor: string }): EChartsCoreOption {
   const half = 1_800_000;
-  const clock = new Intl.DateTimeFormat(language === 'zh' ? 'zh-CN' : 'en-US', { weekday: 'short', hour: '2-digit', minute: '2-digit' });
+  const clock = new Intl.DateTimeFormat(tag(language), { weekday: 'short', hour: '2-digit', minute: '2-digit' });
   const begin = Math.floor(Date.parse(pool.plan[0]?.at ?? pool.latest?.at ?? new Date(0).toISOString()) / half) * half;
   const slots = Array.from({ length: 96 }, (_, i) => begin + (i - 48) * half);
   const decisions = [...(pool.latest ? [pool.latest] : []), ...pool.decisions].map((d) => ({ ...d, ms: Date.parse(d.at) })).sort((a, b) => a.ms - b.ms);

@@ -1,6 +1,7 @@
 import type { Language } from '../i18n';
 
-const tag = (language: Language) => (language === 'zh' ? 'zh-CN' : 'en-US');
+/** The locale of a language for Intl. */
+export const tag = (language: Language) => (language === 'zh' ? 'zh-CN' : 'en-US');
 
 /** An integer of 10⁻⁹ units as an exact decimal, for exports and hovers. */
 export function exactNano(nano: number): string {
@@ -81,8 +82,8 @@ export function bytes(n: number, language: Language): string {
   return new Intl.NumberFormat(tag(language), { style: 'unit', unit: units[i]!, maximumFractionDigits: i ? 1 : 0 }).format(n / 1000 ** i);
 }
 
-export function percent(ratio: number, language: Language): string {
-  return new Intl.NumberFormat(tag(language), { style: 'percent', maximumFractionDigits: 2 }).format(ratio);
+export function percent(ratio: number, language: Language, digits = 2): string {
+  return new Intl.NumberFormat(tag(language), { style: 'percent', maximumFractionDigits: digits }).format(ratio);
 }
 
 /** A clause of the server's at the beginning of a line. */

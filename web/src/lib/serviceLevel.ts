@@ -2,7 +2,7 @@ import type { EChartsCoreOption } from 'echarts/core';
 
 import type { Schema } from '../api/client';
 import type { Language } from '../i18n';
-import { compact, duration } from './format';
+import { compact, duration, tag } from './format';
 
 export type Line = Schema['ServiceLevelLine'];
 export type Hour = Schema['ServiceLevelHour'];
@@ -27,7 +27,7 @@ export function requestsOf(line: Line, report: { from: string; to: string }): st
 
 /** One bar an hour; an hour of which nothing is known has none. */
 export function hoursOption(hours: Hour[], measure: Measure, language: Language): EChartsCoreOption {
-  const time = new Intl.DateTimeFormat(language === 'zh' ? 'zh-CN' : 'en-US', { month: 'numeric', day: 'numeric', hour: '2-digit', minute: '2-digit' });
+  const time = new Intl.DateTimeFormat(tag(language), { month: 'numeric', day: 'numeric', hour: '2-digit', minute: '2-digit' });
   const show = (v: number) => (measure.endsWith('_us') ? duration(v, language) : compact(v, language));
   return {
     grid: { left: 8, right: 8, top: 12, bottom: 4, containLabel: true },

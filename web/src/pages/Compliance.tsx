@@ -58,7 +58,7 @@ export default function Compliance() {
           {c.operator && <Typography.Paragraph type="secondary">{t('compliance.operator', { what: c.operator })}</Typography.Paragraph>}
         </div>
       ),
-      csv: (c) => c.duty,
+      csv: (c) => [c.duty, c.operator && t('compliance.operator', { what: c.operator })].filter(Boolean).join(' '),
     },
     {
       key: 'controls',

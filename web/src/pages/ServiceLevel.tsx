@@ -49,7 +49,7 @@ export default function ServiceLevel() {
   const r = report.data;
   const option = useMemo(() => r && hoursOption(r.hours, measure, language), [r, measure, language]);
   const nothing = <Typography.Text type="secondary">{t('sla.noData')}</Typography.Text>;
-  const share = (n: number | undefined) => (n === undefined ? nothing : new Intl.NumberFormat(language === 'zh' ? 'zh-CN' : 'en-US', { style: 'percent', maximumFractionDigits: 4 }).format(n));
+  const share = (n: number | undefined) => (n === undefined ? nothing : percent(n, language, 4));
   const linked = (line: Line, text: string) => {
     const to = r && mayAudit && !f.tenant && !f.class ? requestsOf(line, r) : undefined;
     return to ? <Link to={to} title={t('sla.listNote')}>{text}</Link> : text;
