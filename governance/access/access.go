@@ -112,22 +112,84 @@ func (e *Enforcer) decide(q question) (bool, error) {
 // permission, or CodeKeyScope: the scopes of an API key or service account narrow what its role grants. Neither reaches beyond its tenant, and a
 // service account never does what is for people, see [ForPeople].
 func (e *Enforcer) Allow(p identity.Principal, perm Permission, tenant string) error {
-	if p.Tenant == "" || p.Tenant == AllTenants || tenant == "" || len(p.Roles) == 0 {
-		return denied(perm, errors.New("principal without tenant or role, or no tenant asked"))
-	}
-	if (p.Kind == "key" || p.Kind == "service") && tenant != p.Tenant {
-		return denied(perm, errors.New("outside the tenant of the key or service account"))
-	}
-	if p.Kind == "service" && ForPeople(perm) {
-		return denied(perm, errors.New("for people only"))
-	}
-	if err := e.allowRoles(p, perm, tenant); err != nil {
-		return err
-	}
-	if len(p.Scopes) > 0 && !slices.ContainsFunc(p.Scopes, func(s string) bool { return slices.Contains(Scope(s), perm) }) {
-		return fault.New(fault.CodeKeyScope)
+	for _, c := range checks() {
+		if err := c.refuse(e, p, perm, tenant); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// Check is one thing that a decision depends on.
+type Check struct {
+	Name  string
+	Err   error    // what Allow returns if it is the first; nil: it passes
+	Roles []string // of "roles": those of the principal that grant it, or, if none does, those of its kind that would
+}
+
+// Explain returns every check of a decision, in the order in which Allow makes them: Allow returns the first error.
+func (e *Enforcer) Explain(p identity.Principal, perm Permission, tenant string) []Check {
+	var out []Check
+	for _, c := range checks() {
+		x := Check{Name: c.name, Err: c.refuse(e, p, perm, tenant)}
+		if c.name == checkRoles {
+			x.Roles = e.grant(p, perm, tenant, x.Err == nil)
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// grant returns the roles that grant a principal a permission, of its own or of all that one of its kind can have.
+func (e *Enforcer) grant(p identity.Principal, perm Permission, tenant string, own bool) []string {
+	var out []string
+	for _, role := range Roles() {
+		application := role.ID == identity.RoleApplication
+		if own && !slices.Contains(p.Roles, role.ID) || !own && (role.ID == identity.RoleBreakGlass || application != (p.Kind == "key") && p.Kind != "service") {
+			continue
+		}
+		if p.Roles = []string{role.ID}; e.allowRoles(p, perm, tenant) == nil {
+			out = append(out, role.ID)
+		}
+	}
+	return out
+}
+
+const checkRoles = "roles"
+
+type check struct {
+	name   string
+	refuse func(e *Enforcer, p identity.Principal, perm Permission, tenant string) error
+}
+
+func checks() [5]check {
+	return [5]check{
+		{"principal", func(_ *Enforcer, p identity.Principal, perm Permission, tenant string) error {
+			if p.Tenant == "" || p.Tenant == AllTenants || tenant == "" || len(p.Roles) == 0 {
+				return denied(perm, errors.New("principal without tenant or role, or no tenant asked"))
+			}
+			return nil
+		}},
+		{"home", func(_ *Enforcer, p identity.Principal, perm Permission, tenant string) error {
+			if (p.Kind == "key" || p.Kind == "service") && tenant != p.Tenant {
+				return denied(perm, errors.New("outside the tenant of the key or service account"))
+			}
+			return nil
+		}},
+		{"people", func(_ *Enforcer, p identity.Principal, perm Permission, _ string) error {
+			if p.Kind == "service" && ForPeople(perm) {
+				return denied(perm, errors.New("for people only"))
+			}
+			return nil
+		}},
+		{checkRoles, (*Enforcer).allowRoles},
+		{"scopes", func(_ *Enforcer, p identity.Principal, perm Permission, _ string) error {
+			if len(p.Scopes) > 0 && !slices.ContainsFunc(p.Scopes, func(s string) bool { return slices.Contains(Scope(s), perm) }) {
+				return fault.New(fault.CodeKeyScope)
+			}
+			return nil
+		}},
+	}
 }
 
 func (e *Enforcer) allowRoles(p identity.Principal, perm Permission, tenant string) error {

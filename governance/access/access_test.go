@@ -252,3 +252,41 @@ func TestWhatProgramsNeverDo(t *testing.T) {
 		}
 	}
 }
+
+// TestExplainAgrees: the first check that refuses is what Allow returns, and roles that are named grant it.
+func TestExplainAgrees(t *testing.T) {
+	e := enforcer(t)
+	for _, kind := range []string{"user", "key", "service"} {
+		for _, role := range append(Roles(), Role{ID: ""}) {
+			for _, scopes := range [][]string{nil, {identity.ScopeChat}, {identity.ScopeAdminRead}} {
+				for _, perm := range Permissions() {
+					for _, tenant := range []string{"acme", "other", AllTenants, ""} {
+						p := holder("acme", role.ID)
+						p.Kind, p.Scopes = kind, scopes
+						if role.ID == "" {
+							p.Roles = nil
+						}
+						want, got := e.Allow(p, perm, tenant), error(nil)
+						for _, c := range e.Explain(p, perm, tenant) {
+							if got == nil {
+								got = c.Err
+							}
+							if c.Err == nil && c.Name == "roles" && !slices.Equal(c.Roles, p.Roles) {
+								t.Errorf("%s %s: %v grants it, and %v is named", role.ID, perm, p.Roles, c.Roles)
+							}
+							for _, r := range c.Roles {
+								p := p
+								if p.Roles = []string{r}; c.Err != nil && e.allowRoles(p, perm, tenant) != nil {
+									t.Errorf("%s %s: %s is named, and does not grant it", role.ID, perm, r)
+								}
+							}
+						}
+						if (want == nil) != (got == nil) || want != nil && want.Error() != got.Error() {
+							t.Errorf("%s %s %v %s in %q: %v, explained as %v", kind, role.ID, scopes, perm, tenant, want, got)
+						}
+					}
+				}
+			}
+		}
+	}
+}

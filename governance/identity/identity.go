@@ -528,18 +528,28 @@ func (i *Identity) openKey(s *accounts, entry keyEntry, source string) (keyEntry
 	if !within(entry.networks, from) {
 		return entry, fault.New(fault.CodeKeyNetwork)
 	}
-	now := i.now().UnixMicro()
-	if entry.revokedAt != 0 || now >= entry.expires {
-		return keyEntry{}, fault.New(fault.CodeExpiredKey)
-	}
-	if err := s.refusal(entry.principal.Tenant, entry.principal.Project); err != nil {
+	switch err := i.refusesKey(s, entry); {
+	case fault.Is(err, fault.CodeExpiredKey) || fault.Is(err, fault.CodeSuspendedKey):
+		return keyEntry{}, err
+	case err != nil: // for the record
 		return entry, err
 	}
-	if owner, own := s.users[entry.principal.Owner]; entry.suspended || own && (i.mustEnrol(s, owner) || i.confirmed(s, owner) != nil) {
-		return keyEntry{}, fault.New(fault.CodeSuspendedKey)
-	}
-	i.used.note(entry.principal.ID, entry.former, from, now)
+	i.used.note(entry.principal.ID, entry.former, from, i.now().UnixMicro())
 	return entry, nil
+}
+
+// refusesKey returns what refuses a key wherever its caller is.
+func (i *Identity) refusesKey(s *accounts, entry keyEntry) error {
+	if entry.revokedAt != 0 || i.now().UnixMicro() >= entry.expires {
+		return fault.New(fault.CodeExpiredKey)
+	}
+	if err := s.refusal(entry.principal.Tenant, entry.principal.Project); err != nil {
+		return err
+	}
+	if owner, own := s.users[entry.principal.Owner]; entry.suspended || own && (i.mustEnrol(s, owner) || i.confirmed(s, owner) != nil) {
+		return fault.New(fault.CodeSuspendedKey)
+	}
+	return nil
 }
 
 // authenticateReader lets a key with ScopeAdminRead read the management API of its tenant. It reads what whoever made it may read there at
@@ -549,6 +559,11 @@ func (i *Identity) authenticateReader(s *accounts, credential, source string) (P
 	if err != nil {
 		return entry.principal, err
 	}
+	return i.reader(s, entry)
+}
+
+// reader returns who reads the management API with a key. Error: CodeKeyScope.
+func (i *Identity) reader(s *accounts, entry keyEntry) (Principal, error) {
 	p := entry.principal
 	if !slices.Contains(p.Scopes, ScopeAdminRead) {
 		return p, fault.New(fault.CodeKeyScope)

@@ -14,6 +14,27 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for AccessCheckVerdict.
+const (
+	AccessDemands AccessCheckVerdict = "demands"
+	AccessPasses  AccessCheckVerdict = "passes"
+	AccessRefuses AccessCheckVerdict = "refuses"
+)
+
+// Valid indicates whether the value is a known member of the AccessCheckVerdict enum.
+func (e AccessCheckVerdict) Valid() bool {
+	switch e {
+	case AccessDemands:
+		return true
+	case AccessPasses:
+		return true
+	case AccessRefuses:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AccessReviewItemDecision.
 const (
 	Cancelled AccessReviewItemDecision = "cancelled"
@@ -2062,6 +2083,25 @@ type AccessAllowance struct {
 	Roles    *[]string `json:"roles,omitempty"`
 }
 
+// AccessCheck defines model for AccessCheck.
+type AccessCheck struct {
+	// Check account, credential, principal, home, people, roles, scopes, tenant, models, policy, network, second_factor or second_person
+	Check string `json:"check"`
+
+	// Code Of the error that a request would get
+	Code *string `json:"code,omitempty"`
+
+	// Roles Of `roles`: the account's that grant it, or, if none does, those that would
+	Roles   []string           `json:"roles"`
+	Verdict AccessCheckVerdict `json:"verdict"`
+
+	// Why In the language of the request; of a network those that are allowed
+	Why *string `json:"why,omitempty"`
+}
+
+// AccessCheckVerdict defines model for AccessCheck.Verdict.
+type AccessCheckVerdict string
+
 // AccessDecision defines model for AccessDecision.
 type AccessDecision struct {
 	// Holds Of what is kept: what it was shown to hold
@@ -2074,6 +2114,36 @@ type AccessDecision struct {
 
 	// Reason Needed to end something
 	Reason *string `json:"reason,omitempty"`
+}
+
+// AccessExplanation defines model for AccessExplanation.
+type AccessExplanation struct {
+	Act string `json:"act"`
+
+	// Allowed No check refuses; what checks demand is shown or given with the request
+	Allowed bool          `json:"allowed"`
+	Checks  []AccessCheck `json:"checks"`
+	Id      string        `json:"id"`
+
+	// In The tenant in which it would be done
+	In string `json:"in"`
+
+	// Kind user, key or service
+	Kind  string  `json:"kind"`
+	Model *string `json:"model,omitempty"`
+	Name  string  `json:"name"`
+
+	// Permission That the act needs; none if whoever is signed in may do it
+	Permission *string `json:"permission,omitempty"`
+
+	// Roles A key that reads this API has those of whoever made it
+	Roles []string `json:"roles"`
+
+	// Scopes What narrows the roles; empty if nothing does
+	Scopes []string `json:"scopes"`
+
+	// Tenant Of the account
+	Tenant string `json:"tenant"`
 }
 
 // AccessPart A section with all below it, or passages of one version. Whoever may not see the document does not see the part
@@ -7077,6 +7147,22 @@ type DecideAccessReviewParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// ExplainAccessParams defines parameters for ExplainAccess.
+type ExplainAccessParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Principal The id of a person, key or service account, or the name of a person
+	Principal string `form:"principal" json:"principal"`
+
+	// Act A permission such as `inference.generate`, or an operation of this API by its operationId such as `publishPolicy`
+	Act string `form:"act" json:"act"`
+
+	// In The tenant in which it would be done; the account's own if empty
+	In    *string `form:"in,omitempty" json:"in,omitempty"`
+	Model *string `form:"model,omitempty" json:"model,omitempty"`
+}
+
 // ListActApprovalsParams defines parameters for ListActApprovals.
 type ListActApprovalsParams struct {
 	// Tenant Tenant id; the caller's own if absent
@@ -8723,6 +8809,9 @@ type ServerInterface interface {
 	// DecideAccessReview Confirm or end an entry of a review of access
 	// (POST /access-reviews/{id}/decisions)
 	DecideAccessReview(c *gin.Context, id IdPath, params DecideAccessReviewParams)
+	// ExplainAccess Whether somebody may do something now, and why
+	// (GET /access/explain)
+	ExplainAccess(c *gin.Context, params ExplainAccessParams)
 	// ListActApprovals The approvals of grave acts that were asked for in the last seven days, newest first
 	// (GET /approvals)
 	ListActApprovals(c *gin.Context, params ListActApprovalsParams)
@@ -9535,6 +9624,65 @@ func (siw *ServerInterfaceWrapper) DecideAccessReview(c *gin.Context) {
 	}
 
 	siw.Handler.DecideAccessReview(c, id, params)
+}
+
+// ExplainAccess operation middleware
+func (siw *ServerInterfaceWrapper) ExplainAccess(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExplainAccessParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Required query parameter "principal" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "principal", c.Request.URL.Query(), &params.Principal, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter principal: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Required query parameter "act" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "act", c.Request.URL.Query(), &params.Act, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter act: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "in" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "in", c.Request.URL.Query(), &params.In, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter in: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "model" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "model", c.Request.URL.Query(), &params.Model, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter model: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ExplainAccess(c, params)
 }
 
 // ListActApprovals operation middleware
@@ -15665,6 +15813,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/tenants/:id/offboarding/approvals", wrapper.RequestOffboardingApproval)
 	router.POST(options.BaseURL+"/tenants/:id/offboarding/erase", wrapper.EraseTenant)
 	router.GET(options.BaseURL+"/tenants/:id/offboarding/certificate", wrapper.GetOffboardingCertificate)
+	router.GET(options.BaseURL+"/access/explain", wrapper.ExplainAccess)
 	router.GET(options.BaseURL+"/users", wrapper.ListUsers)
 	router.POST(options.BaseURL+"/users", wrapper.CreateUser)
 	router.PATCH(options.BaseURL+"/users/:id", wrapper.ChangeUser)

@@ -52,12 +52,8 @@ func (s *Server) chain(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 
 	principal, err := s.authenticate(c, op)
-	if err == nil && principal.Kind == "key" && c.Request.Method != http.MethodGet {
-		err = fault.New(fault.CodeKeyScope) // keys only read here
-	}
-	// What is grave is asked for by somebody, of somebody else; and batches here are a person's own: those of programs are made, and read, on the other plane.
-	if err == nil && principal.Kind == "service" && (op.secondPerson || op.permission == access.BatchesUse) {
-		err = fault.New(fault.CodeNeedsPerson)
+	if err == nil {
+		err = op.refusesKind(principal.Kind)
 	}
 	if err != nil && principal.ID != "" {
 		s.failRecorded(c, op, principal, principal.Tenant, err)
@@ -121,6 +117,18 @@ func (s *Server) chain(c *gin.Context) {
 	}
 }
 
+// refusesKind says what callers of a kind do not do here: keys only read, and what is grave is asked for by somebody, of somebody else; and batches here are a
+// person's own: those of programs are made, and read, on the other plane.
+func (op operation) refusesKind(kind string) error {
+	switch {
+	case kind == "key" && op.method != http.MethodGet:
+		return fault.New(fault.CodeKeyScope)
+	case kind == "service" && (op.secondPerson || op.permission == access.BatchesUse):
+		return fault.New(fault.CodeNeedsPerson)
+	}
+	return nil
+}
+
 // mayAct reports whether the caller may do the operation in a tenant, and remembers the tenant; else it has refused.
 func (s *Server) mayAct(c *gin.Context, op operation, p identity.Principal, tenant string) bool {
 	c.Set(keyTenant, tenant)
@@ -135,7 +143,7 @@ func (s *Server) mayAct(c *gin.Context, op operation, p identity.Principal, tena
 	case op.permission == "":
 	default:
 		if err = s.permit(c, op, p, tenant); err == nil {
-			err = s.requireOpen(c, op, tenant)
+			err = s.requireOpen(op, tenant)
 		} else {
 			// A refused act is evidence too. It belongs to the log of whoever tried: nobody writes into that of a tenant where he
 			// may do nothing.

@@ -190,9 +190,9 @@ func coveringView(held []retention.Covered, all bool) []CoveringHold {
 }
 
 // requireOpen refuses to make anything new in a tenant that is closed: it would stay behind the erasure.
-func (s *Server) requireOpen(c *gin.Context, op operation, tenant string) error {
+func (s *Server) requireOpen(op operation, tenant string) error {
 	makes := []access.Permission{access.PolicyWrite, access.BudgetWrite, access.RAGWrite, access.RAGAccess, access.KeysWrite, access.KeysOwn, access.UsersWrite}
-	if c.Request.Method == http.MethodGet || tenant == access.AllTenants || !slices.Contains(makes, op.permission) {
+	if op.method == http.MethodGet || tenant == access.AllTenants || !slices.Contains(makes, op.permission) {
 		return nil
 	}
 	return s.deps.Identity.RequireOpen(tenant)

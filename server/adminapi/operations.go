@@ -3,6 +3,7 @@ package adminapi
 import (
 	_ "embed"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ const Prefix = "/api/v1"
 // operation is what the document says about one route.
 type operation struct {
 	id           string
+	method       string
 	permission   access.Permission // "" when public or for any signed-in user
 	own          access.Permission // with this one instead, the caller acts on what is his own
 	public       bool
@@ -65,7 +67,7 @@ func readDocument() (*description, error) {
 	ops := map[string]operation{}
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
-			o := operation{id: op.OperationID, item: item, op: op, path: path}
+			o := operation{id: op.OperationID, method: method, item: item, op: op, path: path}
 			if p, ok := op.Extensions["x-permission"].(string); ok {
 				o.permission = access.Permission(p)
 			}
@@ -83,7 +85,7 @@ func readDocument() (*description, error) {
 			if o.permission == "" && !o.public && !authenticated {
 				return nil, fmt.Errorf("load openapi.yaml: %s %s declares neither x-permission, x-authenticated nor x-public", method, path)
 			}
-			o.recorded, o.late = recorded(method, o), o.id == "reveal" || o.id == "eraseValues"
+			o.recorded, o.late = recorded(o), o.id == "reveal" || o.id == "eraseValues"
 			o.namesTenant = namesTenant(op)
 			route := Prefix + pathParam.ReplaceAllString(path, ":$1")
 			if rest, _ := op.Extensions["x-rest-of-path"].(bool); rest { // the last parameter takes what follows, slashes included
@@ -123,14 +125,14 @@ func hasProperty(s *openapi3.Schema, name string) bool {
 // security key is to sign is no act; that it was shown is. How
 // large an export would be is asked for every period that somebody thinks of. The list of a FAQ shows what documents say,
 // which the pipeline has not masked, to whoever edits it. Whoever looks at an invitation changes nothing, and is nobody yet.
-func recorded(method string, o operation) bool {
+func recorded(o operation) bool {
 	if o.permission == access.AuditWitness || slices.Contains([]string{
 		"getAuditStatus", "listErasureApprovals", "sizeAuditExport", "playgroundChat", "previewSearch", "readPassage", "refreshSession", "showInvitation", "askSecurityKey",
 		"storeBatchFile", "createBatch", "cancelBatch",
 	}, o.id) {
 		return false
 	}
-	return method != "GET" || o.id == "getStatement" || o.id == "listFAQEntries" || strings.HasPrefix(string(o.permission), "audit.")
+	return o.method != http.MethodGet || o.id == "getStatement" || o.id == "listFAQEntries" || strings.HasPrefix(string(o.permission), "audit.")
 }
 
 // Routes lists every operation of the document.

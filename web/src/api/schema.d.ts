@@ -704,6 +704,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/access/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Whether somebody may do something now, and why
+         * @description Every check that a request of this person, key or service account would pass through at this moment, in order: the first that refuses is what the caller would be told. It asks nothing of an engine, signs nobody in and counts as no use. What only a request can show (limits, budgets, its text, documents) is not judged here. `tenant` is that of the account.
+         */
+        get: operations["explainAccess"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/users": {
         parameters: {
             query?: never;
@@ -6470,6 +6490,39 @@ export interface components {
         InstanceList: {
             items: components["schemas"]["Instance"][];
         };
+        AccessExplanation: {
+            id: string;
+            /** @description user, key or service */
+            kind: string;
+            name: string;
+            /** @description Of the account */
+            tenant: string;
+            /** @description A key that reads this API has those of whoever made it */
+            roles: string[];
+            /** @description What narrows the roles; empty if nothing does */
+            scopes: string[];
+            act: string;
+            /** @description That the act needs; none if whoever is signed in may do it */
+            permission?: string;
+            /** @description The tenant in which it would be done */
+            in: string;
+            model?: string;
+            /** @description No check refuses; what checks demand is shown or given with the request */
+            allowed: boolean;
+            checks: components["schemas"]["AccessCheck"][];
+        };
+        AccessCheck: {
+            /** @description account, credential, principal, home, people, roles, scopes, tenant, models, policy, network, second_factor or second_person */
+            check: string;
+            /** @enum {string} */
+            verdict: "passes" | "refuses" | "demands";
+            /** @description Of the error that a request would get */
+            code?: string;
+            /** @description In the language of the request; of a network those that are allowed */
+            why?: string;
+            /** @description Of `roles`: the account's that grant it, or, if none does, those that would */
+            roles: string[];
+        };
         RouteExplanation: {
             model: string;
             version: string;
@@ -9155,6 +9208,37 @@ export interface operations {
                     "text/markdown": unknown;
                     "application/pdf": unknown;
                     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": unknown;
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    explainAccess: {
+        parameters: {
+            query: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description The id of a person, key or service account, or the name of a person */
+                principal: string;
+                /** @description A permission such as `inference.generate`, or an operation of this API by its operationId such as `publishPolicy` */
+                act: string;
+                /** @description The tenant in which it would be done; the account's own if empty */
+                in?: string;
+                model?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The checks with their verdicts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessExplanation"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];
