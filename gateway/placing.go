@@ -112,7 +112,7 @@ func (r *run) notePlace(stage audit.Stage, detail map[string]string) {
 // was chosen by work alone.
 func (d *demand) decisionText() string {
 	t := &d.trace
-	misplaced := slices.ContainsFunc(t.All(), func(c pool.Considered) bool { return c.Why == whyPlace })
+	misplaced := slices.ContainsFunc(t.All(), func(c pool.Considered) bool { return c.Why == route.WhyPlace })
 	if len(t.All()) < 2 || !misplaced && d.run.choice.Resilience.Prefers() == nil {
 		return ""
 	}
