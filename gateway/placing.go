@@ -61,10 +61,12 @@ func (r *run) settlePlace() error {
 	if allowed && len(r.masked.prefix) == 0 {
 		return nil
 	}
+	told := r.demand.trace
 	r.demand.anew()
 	next, err := r.p.deps.Router.Again(r.choice, nil)
 	if err != nil || next.Instance == nil {
 		if allowed { // it has just begun to take no requests: whoever asks it learns so
+			r.demand.stays(&told)
 			return nil
 		}
 		return r.demand.misplaced(next)

@@ -368,6 +368,26 @@ func TestSettledPlaceIsTheChoice(t *testing.T) {
 type listed struct{ engine.Engine }
 
 func (listed) Models(context.Context) ([]engine.Model, error) { return []engine.Model{{ID: "m"}}, nil }
+// TestTraceOfTheChoiceThatStands: where nobody takes requests any more once the texts are masked, the call goes on where it was to go, and its record says how that was
+// chosen.
+func TestTraceOfTheChoiceThatStands(t *testing.T) {
+	a := pool.Member{Name: "a", Attributes: pool.Attributes{Place: "centre"}}
+	w, set := twoPlaces(t, a, pool.Member{Name: "b", Attributes: a.Attributes})
+	w.resilience = route.NewResilience(route.Policy{Choose: pool.Preference{Prefix: 1}})
+	w.place = func(masked bool) governance.Placing {
+		if members := set.Instances("p"); masked && len(members) > 0 {
+			set.Replace("p", nil)
+		}
+		return governance.PlacingAt(2, "centre")
+	}
+	if _, err := w.ask(t, call("hello SECRET1 "+strings.Repeat("x", 8<<10))); err != nil {
+		t.Fatal(err)
+	}
+	if said := w.log.events[len(w.log.events)-1].Detail["route"]; !strings.Contains(said, `"chosen"`) {
+		t.Errorf("recorded %q", said)
+	}
+}
+
 
 func (listed) Bills(engine.ModelID) bool { return false }
 

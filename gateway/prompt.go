@@ -77,6 +77,9 @@ type demand struct {
 // anew begins a second choice.
 func (d *demand) anew() { d.busy = false }
 
+// stays says that the choice stands that was told of before the second one.
+func (d *demand) stays(told *pool.Trace) { d.trace = *told }
+
 // whyNot says why the instance that was looked at last does not meet it.
 func (d *demand) whyNot() string { return d.why }
 
