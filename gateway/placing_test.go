@@ -127,7 +127,7 @@ func (w *witness) Score(ctx context.Context, p *engine.Prompt) (*engine.Scores, 
 // hedged, shared or made by a fallback: no instance is given a text of a grade that may not go to its place, a call fails only where nobody else works, it is
 // refused for its place only if nobody stands at one that is allowed, and its record has grade and place.
 func TestNothingLeavesItsPlaces(t *testing.T) {
-	rounds := 300
+	rounds, held := 300, 0
 	for seed := range uint64(rounds) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		w, set := newWorld(t, nil), &pool.Set{}
@@ -194,6 +194,7 @@ func TestNothingLeavesItsPlaces(t *testing.T) {
 		if left { // what it was refused for is the time
 			continue
 		}
+		held++
 		if (!reachable && !closed) != fault.Is(err, fault.CodePlaceNotAllowed) || (reachable || closed) && !open && !fault.Is(err, fault.CodeEngineUnavailable) {
 			t.Fatalf("seed %d: %v, reachable %v, open %v", seed, err, reachable, open)
 		}
@@ -202,6 +203,9 @@ func TestNothingLeavesItsPlaces(t *testing.T) {
 			err == nil && !final.Allows(last["place"]) {
 			t.Fatalf("seed %d, kind %d: %v; recorded as %v", seed, kind, err, last)
 		}
+	}
+	if held < rounds/2 {
+		t.Errorf("%d of %d calls ended in time: the others say nothing of refusals", held, rounds)
 	}
 }
 
