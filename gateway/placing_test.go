@@ -368,10 +368,6 @@ func TestSettledPlaceIsTheChoice(t *testing.T) {
 	}
 }
 
-// listed is an engine that lists a model.
-type listed struct{ engine.Engine }
-
-func (listed) Models(context.Context) ([]engine.Model, error) { return []engine.Model{{ID: "m"}}, nil }
 // TestTraceOfTheChoiceThatStands: where nobody takes requests any more once the texts are masked, the call goes on where it was to go, and its record says how that was
 // chosen.
 func TestTraceOfTheChoiceThatStands(t *testing.T) {
@@ -392,6 +388,10 @@ func TestTraceOfTheChoiceThatStands(t *testing.T) {
 	}
 }
 
+// listed is an engine that lists a model.
+type listed struct{ engine.Engine }
+
+func (listed) Models(context.Context) ([]engine.Model, error) { return []engine.Model{{ID: "m"}}, nil }
 
 func (listed) Bills(engine.ModelID) bool { return false }
 
