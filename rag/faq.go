@@ -101,40 +101,99 @@ func (s *Service) FAQEntry(ctx context.Context, d DocumentInfo) (FAQEntry, error
 }
 
 // FAQDocument returns the document that an entry is to be stored as. With the id of an entry it replaces that one, else the one with the same question, however that
-// is written. Errors: CodeInvalidValue says what is wrong with the entry; CodeNotFound for an id that is no entry that the reader sees.
+// is written. Errors: CodeInvalidValue says what is wrong with the entry; CodeNotFound for an id that is no entry that the reader sees; CodeConflict where it would get
+// the question of another one; CodeRetrievalFailed.
 func (s *Service) FAQDocument(ctx context.Context, tenant, collection, id string, e faq.Entry, reader *Reader) (*Document, error) {
 	e, err := cleanFAQ(e)
 	if err != nil {
 		return nil, err
 	}
-	body, err := json.Marshal(e)
+	body, err := encodeFAQ(e)
 	if err != nil {
 		return nil, fmt.Errorf("encode entry: %w", err)
 	}
-	out := &Document{Tenant: tenant, Collection: collection, MIME: FAQType, Body: body}
+	out := &Document{Tenant: tenant, Collection: collection, MIME: FAQType, Body: []byte(body)}
 	if id != "" {
 		d, err := s.Document(ctx, tenant, collection, id, reader)
 		if err == nil && d.MIME != FAQType {
 			err = fault.New(fault.CodeNotFound, fault.Say("thing.faq_entry"), id).WithParam("id")
 		}
-		out.Name = d.Name
-		return out, err
+		if out.Name = d.Name; err != nil {
+			return out, err
+		}
 	}
 	ci, err := s.findFresh(ctx, tenant, collection)
 	if err != nil {
 		return nil, err
 	}
-	// The name stands in clear in the tables and tells nothing. An entry that had the question once, and has another now, keeps its name.
-	out.Name = "faq-" + hex.EncodeToString(s.keys.MAC("rag/faq/name/v1", ci.id, faq.Key(e.Question))[:8])
-	there, err := s.store.named(ctx, ci.id, out.Name)
-	if err != nil || there == "" {
-		return out, err
+	key := faq.Key(e.Question)
+	if id != "" {
+		if was, err := s.question(ctx, id); err != nil || faq.Key(was) == key {
+			return out, err
+		}
 	}
-	if question, err := s.question(ctx, there); err != nil || faq.Key(question) != faq.Key(e.Question) {
-		out.Name += "-" + hex.EncodeToString(seal.Random(4))
-		return out, err
+	name := s.faqName(ci, key)
+	other, taken, err := s.asking(ctx, ci, key, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case id != "" && other.ID != "" && other.ID != id:
+		return nil, fault.New(fault.CodeConflict, fault.Say("rag.faq_taken")).WithParam("question")
+	case id != "":
+	case other.ID != "":
+		out.Name = other.Name
+	case taken:
+		out.Name = name + "-" + hex.EncodeToString(seal.Random(4))
+	default:
+		out.Name = name
 	}
 	return out, nil
+}
+
+// faqName returns the name of an entry that is new with a question of this key. It stands in clear in the tables and tells nothing. An entry keeps its name, whatever
+// question it gets later.
+func (s *Service) faqName(ci *collectionIndex, key string) string {
+	return faqNameHead + hex.EncodeToString(s.keys.MAC("rag/faq/name/v1", ci.id, key)[:faqNameBytes])
+}
+
+const (
+	faqNameHead  = "faq-"
+	faqNameBytes = 8
+)
+
+// asking returns the document of the entry whose question, as it was last, has a key; one without an ID for none. taken: the name that a new one would have is another's.
+func (s *Service) asking(ctx context.Context, ci *collectionIndex, key, name string) (d documentRow, taken bool, err error) {
+	there, err := s.store.named(ctx, ci.id, name)
+	if err != nil {
+		return d, false, err
+	}
+	if taken = there != ""; taken {
+		if question, err := s.question(ctx, there); err != nil || faq.Key(question) == key {
+			return documentRow{ID: there, Name: name}, true, err
+		}
+	}
+	rows, err := s.store.renamable(ctx, ci.id)
+	if err != nil {
+		return d, taken, err
+	}
+	view := ci.passages.View()
+	for _, row := range rows {
+		told, err := readDetails(view.Find(row.Document))
+		if err != nil {
+			return d, taken, fault.Wrap(err, fault.CodeRetrievalFailed, ci.key.name)
+		}
+		last, known := told[row.Version]
+		question := last.Title
+		if !known { // another replica has brought it
+			if question, err = s.question(ctx, row.Document); err != nil {
+				return d, taken, err
+			}
+		}
+		if faq.Key(question) == key {
+			return documentRow{ID: row.Document, Name: row.Name}, taken, nil
+		}
+	}
+	return d, taken, nil
 }
 
 // question returns the question of an entry as it was last; "" if it cannot be read.
@@ -390,7 +449,7 @@ type turn struct {
 	err  error // once that is closed
 }
 
-// wait returns what a turn comes to that begins from now on, or errBehind behind the time, or at once where the turn before it has been at it for longer than that.
+// wait returns what a turn comes to that begins from now on, or errBehind behind the time, or at once where the turn before it has been at it for longer than catchUpTime.
 func (t *turns) wait(ctx context.Context, most time.Duration, do func() error) error {
 	t.mu.Lock()
 	if t.runs && time.Since(t.since) > catchUpTime {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -192,6 +191,19 @@ func TestFAQHoldsOnReplicas(t *testing.T) {
 		if got, err := b.FAQEntry(t.Context(), list[1]); err != nil || got.Question != "Where is the gnu desk?" || got.Negative[0] != e.Negative[0] || got.Damaged {
 			t.Errorf("the entry is %+v, %v", got, err)
 		}
+		// An entry keeps its name when it gets another question: it is found by the one that it has, also where another replica has changed it.
+		if again := putFAQ(t, b, "", faq.Entry{Question: "WHERE is the gnu desk", Negative: e.Negative, Answer: e.Answer}); again != id {
+			t.Errorf("the question of a changed entry is another entry: %s, %s", id, again)
+		}
+		for range 2 { // the name that it would have is taken
+			putFAQ(t, a, "", faq.Entry{Question: "where is the zebra desk?", Answer: "Nowhere."})
+		}
+		if list, err := b.FAQ(t.Context(), "acme", "kb", nil); err != nil || len(list) != 2 {
+			t.Errorf("the list is %+v, %v", list, err)
+		}
+		if _, err := b.FAQDocument(t.Context(), "acme", "kb", id, faq.Entry{Question: "where is the ZEBRA desk", Answer: "x"}, nil); !fault.Is(err, fault.CodeConflict) {
+			t.Errorf("with the question of another entry: %v", err)
+		}
 		if _, err := a.SetAccess(t.Context(), "acme", "kb", id, Access{Labels: []string{"staff"}, Revision: revisionOf(t, a, id)}); err != nil {
 			t.Fatal(err)
 		}
@@ -263,14 +275,25 @@ func TestQuestionsDoNotWaitLong(t *testing.T) {
 	}
 	putFAQ(t, a, "", faq.Entry{Question: "Is there water?", Answer: "Yes."}) // something to follow
 	ci.change.Lock()
-	defer func() { // whoever follows is let go on, and ends
-		ci.change.Unlock()
-		err := b.catchUp(t.Context(), ci)
-		for start := time.Now(); err != nil && time.Since(start) < time.Minute; err = b.catchUp(t.Context(), ci) {
-			runtime.Gosched() // the turn that was held up ends
+	defer func() { // whoever follows is let go on, and takes one more turn
+		is := &ci.caughtUp
+		is.mu.Lock()
+		if is.next == nil {
+			is.next = &turn{done: make(chan struct{})}
 		}
-		if err != nil {
-			t.Error(err)
+		last, runs := is.next, is.runs
+		is.mu.Unlock()
+		ci.change.Unlock()
+		if !runs {
+			t.Fatal("nobody follows")
+		}
+		select {
+		case <-last.done:
+		case <-time.After(time.Minute):
+			t.Fatal("whoever follows does not end")
+		}
+		if last.err != nil {
+			t.Error(last.err)
 		}
 	}()
 	var all sync.WaitGroup
@@ -314,13 +337,13 @@ func TestTurns(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		go wait()
+		const long = catchUpTime + time.Second
+		go func() { got <- is.wait(t.Context(), long, do) }()
 		<-begun
 		start := time.Now()
-		if err := <-got; !errors.Is(err, errBehind) || time.Since(start) != time.Second {
+		if err := <-got; !errors.Is(err, errBehind) || time.Since(start) != long {
 			t.Fatal(err, time.Since(start))
 		}
-		time.Sleep(catchUpTime)
 		start = time.Now()
 		go wait()
 		if err := <-got; !errors.Is(err, errBehind) || time.Since(start) != 0 || n != 3 {

@@ -708,6 +708,22 @@ func (s store) named(ctx context.Context, collection, name string) (string, erro
 	return strings.Join(ids, ""), dbError("read document", err)
 }
 
+// faqRow is the last version of an entry of a FAQ.
+type faqRow struct {
+	Document, Name string
+	Version        int64
+}
+
+// renamable returns the entries of a collection whose question may be another than the one that they are named after, by name: those with more than one version, and
+// those with another name than new ones get.
+func (s store) renamable(ctx context.Context, collection string) (out []faqRow, err error) {
+	err = s.db.WithContext(ctx).Raw(`SELECT v.document, d.name, v.version FROM rag_documents d JOIN rag_versions v ON v.document = d.id
+		WHERE d.collection = ? AND v.mime = ? AND (d.version > 1 OR length(d.name) <> ? OR d.name NOT LIKE ?)
+		AND v.version = (SELECT max(last.version) FROM rag_versions last WHERE last.document = d.id) ORDER BY d.name`,
+		collection, FAQType, len(faqNameHead)+2*faqNameBytes, faqNameHead+"%").Scan(&out).Error
+	return out, dbError("read entries", err)
+}
+
 // lastVersion returns the last number that a version of a document was given; 0 if it is not there.
 func (s store) lastVersion(ctx context.Context, id string) (int64, error) {
 	var all []int64

@@ -177,7 +177,7 @@ func (p *parts) askSecondFactor(ctx context.Context, tenant string) (compliance.
 			continue
 		}
 		all++
-		if p.identity.HasSecondFactor(u.ID) {
+		if p.identity.ShowsSecondFactor(u.ID) {
 			with++
 		}
 	}

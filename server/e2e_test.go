@@ -281,8 +281,9 @@ type auditEvent struct {
 		Direction, Class, Action string
 		Count                    int
 	}
-	Actor struct{ Kind, ID, Name string }
-	Usage struct {
+	Actor  struct{ Kind, ID, Name string }
+	Detail map[string]string
+	Usage  struct {
 		PromptTokens     int64 `json:"prompt_tokens"`
 		CompletionTokens int64 `json:"completion_tokens"`
 		Cost             int64

@@ -117,6 +117,13 @@ func (i *Identity) HasSecondFactor(user string) bool {
 	return loaded && s.users[user].factor
 }
 
+// ShowsSecondFactor reports whether a person shows a second factor when he signs in: one of the account, or the one that his provider vouched for when it
+// confirmed the account last.
+func (i *Identity) ShowsSecondFactor(user string) bool {
+	s, loaded := i.accounts.Last()
+	return loaded && (s.users[user].factor || s.users[user].confirmedWith != "")
+}
+
 // MayEnrol reports whether this replica lets somebody enrol a second factor. Where they are off it lets whom another replica has enrol one: he could do
 // nothing else. Whoever signs in at a provider shows his there.
 func (i *Identity) MayEnrol(p Principal) bool {

@@ -45,8 +45,8 @@ const confirmEvery = 24 * time.Hour
 
 // SignInFederated signs a person in whom a provider vouches for. The first time it makes the account, bound to issuer and subject and to nothing else;
 // at every time the account gets the roles and labels of the groups, and one whose groups give none loses those that it had. A refused sign-in gives
-// nothing, and confirms nothing, but takes away what the groups do not give. changed says what became of the account, with an error, too. Errors:
-// CodeNoRole; CodeConflictingRole for groups that together would hold two duties; CodeProviderFactor without a second factor that is demanded;
+// nothing, and confirms nothing, but takes away what the groups do not give; so does one of a disabled account. changed says what became of the
+// account, with an error, too. Errors: CodeNoRole; CodeConflictingRole for groups that together would hold two duties; CodeProviderFactor without a second factor that is demanded;
 // CodeAccountDisabled; CodeTenantSuspended, CodeOrganisationSuspended; CodeSignInRefused for a person or a tenant that is not the provider's, and for
 // what was proved too long ago; CodeIdentityUnavailable; CodeDatabaseUnavailable.
 func (i *Identity) SignInFederated(ctx context.Context, f Federated, source string) (out Session, changed FederatedChange, err error) {
@@ -56,7 +56,7 @@ func (i *Identity) SignInFederated(ctx context.Context, f Federated, source stri
 	if began.After(now) { // within the difference of clocks
 		began = now
 	}
-	if !known || f.Subject == "" || len(f.Subject) > maxSubject || f.ProvedAt.IsZero() || !now.Before(began.Add(p.SessionTTL)) {
+	if !known || f.Subject == "" || len(f.Subject) > MaxSubject || !now.Before(began.Add(p.SessionTTL)) {
 		return Session{}, changed, fault.New(fault.CodeSignInRefused)
 	}
 	s, err := i.fresh()
@@ -105,7 +105,7 @@ func (i *Identity) SignInFederated(ctx context.Context, f Federated, source stri
 // FederatedChange is what a sign-in at a provider has made of an account. Without a Before.ID it has made the account, without an After.ID there is none.
 type FederatedChange struct{ Before, After User }
 
-// rights are what groups give at a sign-in, and with which second factor; a refused one only takes away.
+// rights are what groups give at a sign-in, and with which second factor; a refused one, and one of a disabled account, only takes away.
 type rights struct {
 	roles, labels []string
 	factor        string
@@ -158,9 +158,12 @@ func (i *Identity) refreshAccount(ctx context.Context, p Provider, f Federated, 
 	return before, row, nil
 }
 
+// onlyTakes reports whether a sign-in gives an account nothing.
+func (r rights) onlyTakes(row userRow) bool { return r.refused || row.DisabledAt != 0 }
+
 // of returns the roles and labels that an account has after a sign-in.
 func (r rights) of(row userRow) (roles, labels string, err error) {
-	if !r.refused {
+	if !r.onlyTakes(row) {
 		return pack(r.roles), pack(r.labels), nil
 	}
 	had, err1 := unpack(row.Roles)
@@ -175,7 +178,7 @@ func (r rights) of(row userRow) (roles, labels string, err error) {
 func (r rights) written(row userRow, bound bindingRow, now time.Time) bool {
 	roles, labels, err := r.of(row)
 	return err == nil && row.Roles == roles && row.Labels == labels &&
-		(r.refused || bound.Factor == r.factor && now.UnixMicro()-bound.ConfirmedAt < confirmEvery.Microseconds())
+		(r.onlyTakes(row) || bound.Factor == r.factor && now.UnixMicro()-bound.ConfirmedAt < confirmEvery.Microseconds())
 }
 
 // errBound is that a person has an account already.
@@ -360,7 +363,7 @@ func (s store) refreshFederated(ctx context.Context, by string, bound bindingRow
 			return fault.New(fault.CodeSignInRefused)
 		}
 		before, after = row, row
-		if !gets.refused {
+		if !gets.onlyTakes(row) {
 			err = tx.Exec("UPDATE identity_bindings SET confirmed_at = ?, factor = ? WHERE issuer = ? AND subject = ?", now, gets.factor, bound.Issuer, bound.Subject).Error
 			if err != nil {
 				return err

@@ -114,6 +114,9 @@ func TestFederatedFactor(t *testing.T) {
 			t.Fatal(err)
 		}
 		poll(t, strict)
+		if strict.ShowsSecondFactor(before.Principal.ID) {
+			t.Error("an administrator shows a factor that nobody has vouched for")
+		}
 		if _, err := enter(strict, t.Context(), weak, ""); !fault.Is(err, fault.CodeProviderFactor) {
 			t.Errorf("an administrator without a factor: %v", err)
 		}
@@ -123,7 +126,7 @@ func TestFederatedFactor(t *testing.T) {
 		if _, found, _ := strict.FederatedAccount(t.Context(), corpIssuer, "new"); found {
 			t.Error("whoever is refused has an account")
 		}
-		if s, err := enter(strict, t.Context(), strong, ""); err != nil || s.Principal.Factor != "provider" || s.Principal.MustEnrol {
+		if s, err := enter(strict, t.Context(), strong, ""); err != nil || s.Principal.Factor != "provider" || s.Principal.MustEnrol || !strict.ShowsSecondFactor(s.Principal.ID) {
 			t.Errorf("%+v %v", s.Principal, err)
 		}
 		if _, err := enter(strict, t.Context(), said(c, "d", "devs"), ""); err != nil {
@@ -296,6 +299,53 @@ func TestFederatedRefusalOnlyTakes(t *testing.T) {
 		}
 		if _, err := i.Act(t.Context(), ActingFor(s.Principal), ""); !fault.Is(err, fault.CodeInvalidSession) {
 			t.Errorf("a refused sign-in has confirmed the account: %v", err)
+		}
+	})
+}
+
+// TestFederatedDisabledOnlyTakes: neither does a sign-in of a disabled account give a role, nor confirm it, until somebody enables it again.
+func TestFederatedDisabledOnlyTakes(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		_, c := withTenant(t, db)
+		i := federated(t, db, c, SecondFactorsOptional, corp())
+		s, err := enter(i, t.Context(), said(c, "1", "devs", "auditors"), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := s.Principal.ID
+		disable := func(at int64) {
+			t.Helper()
+			if err := db.Exec("UPDATE identity_users SET disabled_at = ? WHERE id = ?", at, id).Error; err != nil {
+				t.Fatal(err)
+			}
+		}
+		var was, is bindingRow
+		bound := func(to *bindingRow) {
+			t.Helper()
+			if err := db.Where("user_id = ?", id).Take(to).Error; err != nil {
+				t.Fatal(err)
+			}
+		}
+		bound(&was)
+		disable(c.now().UnixMicro())
+		c.advance(confirmEvery)
+		poll(t, i)
+		strong := said(c, "1", "devs", "guards")
+		strong.AMR = []string{"mfa"}
+		_, changed, err := i.SignInFederated(t.Context(), strong, "")
+		if !fault.Is(err, fault.CodeAccountDisabled) || !slices.Equal(changed.After.Roles, []string{RoleDeveloper}) {
+			t.Errorf("%+v %v", changed, err)
+		}
+		if bound(&is); is != was || i.ShowsSecondFactor(id) {
+			t.Errorf("confirmed: %+v, before %+v", is, was)
+		}
+		disable(0)
+		poll(t, i)
+		if s, err = enter(i, t.Context(), strong, ""); err != nil || !slices.Equal(s.Principal.Roles, []string{RoleDeveloper, RoleSecurityAdmin}) {
+			t.Errorf("enabled again: %+v %v", s.Principal, err)
+		}
+		if bound(&is); is.ConfirmedAt == was.ConfirmedAt || !i.ShowsSecondFactor(id) || i.HasSecondFactor(id) {
+			t.Errorf("enabled again: %+v", is)
 		}
 	})
 }

@@ -59,10 +59,12 @@ type ProviderFactor struct {
 	Required bool `koanf:"required"`
 }
 
+// MaxSubject is the most bytes of a person's name at his provider: OpenID Connect Core, section 2.
+const MaxSubject = 255
+
 const (
 	maxSkew            = 5 * time.Minute
 	maxProviderSession = 7 * 24 * time.Hour
-	maxSubject         = 255 // bytes, OpenID Connect Core, section 2
 	// providerFactor is the second factor of a sign-in that the provider has vouched for.
 	providerFactor = "provider"
 )

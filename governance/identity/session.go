@@ -376,9 +376,7 @@ func (i *Identity) sign(s *accounts, user userEntry, started sessionRow, refresh
 	}
 	p := i.signedIn(s, user)
 	p.Session = started.Family
-	if proved != 0 {
-		p.SignedIn = time.UnixMicro(proved).Truncate(time.Second)
-	}
+	p.SignedIn = time.UnixMicro(proved).Truncate(time.Second)
 	if p.Factor = started.Factor; p.Factor != "" {
 		p.FactorAt = time.Unix(shownAt, 0)
 	}

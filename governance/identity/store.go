@@ -54,7 +54,7 @@ type sessionRow struct {
 	FactorAt                                int64
 
 	Issuer, ProviderSession string // of the provider that vouched for the person; "": a password did. The session is a keyed digest
-	ProvedAt                int64  // at the provider; 0: not said
+	ProvedAt                int64  // at the provider
 	EndsAt                  int64  // in any case; 0: by Config.SessionTTL
 }
 

@@ -96,7 +96,8 @@ func (s *Server) chain(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	if op.stepUp && principal.SecondFactor {
+	// Whoever has shown a second factor at his provider shows it again there.
+	if op.stepUp && (principal.SecondFactor || principal.Provider != "" && principal.Factor != "") {
 		if err := s.deps.Guard.Approvals().RequireFreshSignIn(principal); err != nil {
 			s.failRecorded(c, op, principal, principal.Tenant, err)
 			return

@@ -340,7 +340,7 @@ func (p *provider) check(got *oidc.IDToken, c idClaims, t transaction, k keys) e
 		return refuse("authorized_party")
 	case subtle.ConstantTimeCompare([]byte(got.Nonce), []byte(k.nonce(t))) != 1:
 		return refuse("nonce")
-	case got.Subject == "" || len(got.Subject) > 255 || strings.ContainsFunc(got.Subject, func(r rune) bool { return r <= ' ' || r > '~' }):
+	case got.Subject == "" || len(got.Subject) > identity.MaxSubject || strings.ContainsFunc(got.Subject, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return refuse("subject")
 	case c.NotBefore > 0 && time.Unix(c.NotBefore, 0).After(now.Add(skew)):
 		return refuse("not_yet_valid")

@@ -22,8 +22,8 @@ import (
 	"github.com/sluice-project/sluice/internal/keyring"
 )
 
-// Prefix is where the addresses of all providers begin: below it are the name of one and login, callback, logout and backchannel-logout.
-const Prefix = "/oidc/"
+// prefix is where the addresses of all providers begin: below it are the name of one and login, callback, logout and backchannel-logout.
+const prefix = "/oidc/"
 
 const (
 	maxBody       = maxToken + 1<<10
@@ -64,8 +64,8 @@ type Deps struct {
 	Fail func(c *gin.Context, err error)
 }
 
-// Endpoint signs people in. It is safe for concurrent use.
-type Endpoint struct {
+// endpoint signs people in. It is safe for concurrent use.
+type endpoint struct {
 	cfg       Config
 	deps      Deps
 	keys      keys
@@ -74,21 +74,20 @@ type Endpoint struct {
 }
 
 // Register adds the addresses of every configured provider to r. It calls none of them.
-func Register(cfg Config, deps Deps, r gin.IRouter) *Endpoint {
+func Register(cfg Config, deps Deps, r gin.IRouter) {
 	cfg.Base = strings.TrimSuffix(cfg.Base, "/")
-	e := &Endpoint{cfg: cfg, deps: deps, keys: keys{deps.Keys.Derive("signin/oidc/v1")}, now: time.Now, providers: map[string]*provider{}}
+	e := &endpoint{cfg: cfg, deps: deps, keys: keys{deps.Keys.Derive("signin/oidc/v1")}, now: time.Now, providers: map[string]*provider{}}
 	for _, p := range deps.Identity.Providers() {
 		e.providers[p.Name] = newProvider(p, func() time.Time { return e.now() })
 	}
-	r.GET(Prefix+":provider/login", e.login)
-	r.GET(Prefix+":provider/callback", e.callback)
-	r.GET(Prefix+":provider/logout", e.logout)
-	r.POST(Prefix+":provider/backchannel-logout", e.backchannel)
-	return e
+	r.GET(prefix+":provider/login", e.login)
+	r.GET(prefix+":provider/callback", e.callback)
+	r.GET(prefix+":provider/logout", e.logout)
+	r.POST(prefix+":provider/backchannel-logout", e.backchannel)
 }
 
 // find returns the provider that a path names, or has answered.
-func (e *Endpoint) find(c *gin.Context) (*provider, bool) {
+func (e *endpoint) find(c *gin.Context) (*provider, bool) {
 	c.Header("Cache-Control", "no-store")
 	c.Header("Referrer-Policy", "no-referrer") // codes are in addresses
 	p, ok := e.providers[c.Param("provider")]
@@ -99,14 +98,14 @@ func (e *Endpoint) find(c *gin.Context) (*provider, bool) {
 }
 
 // home is where a person goes on who has not said where.
-func (e *Endpoint) home() string { return cmp.Or(e.cfg.Console, "/") }
+func (e *endpoint) home() string { return cmp.Or(e.cfg.Console, "/") }
 
-func (e *Endpoint) redirectURL(p *provider) string {
-	return e.cfg.Base + Prefix + p.cfg.Name + "/callback"
+func (e *endpoint) redirectURL(p *provider) string {
+	return e.cfg.Base + prefix + p.cfg.Name + "/callback"
 }
 
 // login sends the browser to the provider. The page to come back to is ?return=; with ?fresh=1 the provider has to ask who it is.
-func (e *Endpoint) login(c *gin.Context) {
+func (e *endpoint) login(c *gin.Context) {
 	p, ok := e.find(c)
 	if !ok {
 		return
@@ -137,7 +136,7 @@ func (e *Endpoint) login(c *gin.Context) {
 }
 
 // callback is where the provider sends the browser back to.
-func (e *Endpoint) callback(c *gin.Context) {
+func (e *endpoint) callback(c *gin.Context) {
 	p, ok := e.find(c)
 	if !ok {
 		return
@@ -213,7 +212,7 @@ func noteChange(detail map[string]string, c identity.FederatedChange) {
 }
 
 // transaction returns the sign-in that this browser has begun at this provider, if the answer is to it.
-func (e *Endpoint) transaction(c *gin.Context, p *provider) (transaction, bool) {
+func (e *endpoint) transaction(c *gin.Context, p *provider) (transaction, bool) {
 	value, err := c.Cookie(e.cookieName())
 	if err != nil {
 		return transaction{}, false
@@ -224,7 +223,7 @@ func (e *Endpoint) transaction(c *gin.Context, p *provider) (transaction, bool) 
 }
 
 // asked returns what the provider says about the person. Errors: a refusal; errUnavailable; CodeDatabaseUnavailable.
-func (e *Endpoint) asked(c *gin.Context, p *provider, t transaction) (identity.Federated, error) {
+func (e *endpoint) asked(c *gin.Context, p *provider, t transaction) (identity.Federated, error) {
 	ctx := c.Request.Context()
 	fresh, err := e.deps.Identity.SpendSignIn(ctx, t.Secret, time.Unix(t.Began, 0).Add(2*transactionLife))
 	if err != nil {
@@ -250,7 +249,7 @@ func (e *Endpoint) asked(c *gin.Context, p *provider, t transaction) (identity.F
 }
 
 // refused records a refusal with its reason and sends the browser back.
-func (e *Endpoint) refused(c *gin.Context, p *provider, who identity.Principal, err error) {
+func (e *endpoint) refused(c *gin.Context, p *provider, who identity.Principal, err error) {
 	detail := map[string]string{"provider": p.cfg.Name}
 	var why refusal
 	if errors.As(err, &why) {
@@ -264,7 +263,7 @@ func (e *Endpoint) refused(c *gin.Context, p *provider, who identity.Principal, 
 }
 
 // public returns the error as the person reads it, and logs what happened.
-func (e *Endpoint) public(c *gin.Context, what string, err error) error {
+func (e *endpoint) public(c *gin.Context, what string, err error) error {
 	var why refusal
 	var known *fault.Error
 	switch {
@@ -280,7 +279,7 @@ func (e *Endpoint) public(c *gin.Context, what string, err error) error {
 }
 
 // back shows an error in the console, by its code: nothing of it is taken from what came in.
-func (e *Endpoint) back(c *gin.Context, err error) {
+func (e *endpoint) back(c *gin.Context, err error) {
 	if e.cfg.Console == "" {
 		e.deps.Fail(c, err)
 		return
@@ -290,7 +289,7 @@ func (e *Endpoint) back(c *gin.Context, err error) {
 }
 
 // logout sends the browser to the provider, to sign out there, too. It changes nothing here.
-func (e *Endpoint) logout(c *gin.Context) {
+func (e *endpoint) logout(c *gin.Context) {
 	p, ok := e.find(c)
 	if !ok {
 		return
@@ -313,13 +312,17 @@ func (e *Endpoint) logout(c *gin.Context) {
 }
 
 // backchannel is where the provider says that a person has signed out there: OpenID Connect Back-Channel Logout, section 2.5.
-func (e *Endpoint) backchannel(c *gin.Context) {
+func (e *endpoint) backchannel(c *gin.Context) {
 	p, ok := e.find(c)
 	if !ok {
 		return
 	}
 	body, release, err := e.deps.Bodies.Body(c.Writer, c.Request, inflight.Caller{ID: c.ClientIP()}, maxBody)
 	defer release()
+	if err != nil && !fault.Is(err, fault.CodeBodyTooLarge) && !fault.Is(err, fault.CodeInvalidJSON) { // no room for it now: it has to be sent again
+		answer(c, http.StatusServiceUnavailable, "temporarily_unavailable")
+		return
+	}
 	media, _, _ := strings.Cut(c.GetHeader("Content-Type"), ";")
 	form, ferr := url.ParseQuery(string(body))
 	if err != nil || ferr != nil || !strings.EqualFold(strings.TrimSpace(media), "application/x-www-form-urlencoded") || len(form["logout_token"]) != 1 {
@@ -371,10 +374,17 @@ func (e *Endpoint) backchannel(c *gin.Context) {
 }
 
 // failLogout words a refusal as section 2.8 does: what is not accepted is a bad request, and what cannot be done now is asked for again.
-func (e *Endpoint) failLogout(c *gin.Context, err error) {
+func (e *endpoint) failLogout(c *gin.Context, err error) {
 	var why refusal
-	if errors.As(err, &why) && (why.reason == "signature" || why.reason == "token") { // anybody can send such a one
+	unread := errors.Is(err, errUnavailable)
+	if unread || errors.As(err, &why) && (why.reason == "signature" || why.reason == "token") { // anybody can send such a one
 		e.deps.Log.DebugContext(c.Request.Context(), refusedLogout, slog.String("provider", c.Param("provider")), slog.Any("error", err))
+	}
+	switch {
+	case unread:
+		answer(c, http.StatusServiceUnavailable, "temporarily_unavailable")
+		return
+	case why.reason == "signature", why.reason == "token":
 		answer(c, http.StatusBadRequest, "invalid_request")
 		return
 	}
@@ -391,7 +401,7 @@ func answer(c *gin.Context, status int, code string) {
 }
 
 // record writes one stage of an act, on a context that the client cannot cancel.
-func (e *Endpoint) record(c *gin.Context, act string, who identity.Principal, stage audit.Stage, detail map[string]string, failed error) error {
+func (e *endpoint) record(c *gin.Context, act string, who identity.Principal, stage audit.Stage, detail map[string]string, failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), auditDeadline)
 	defer cancel()
 	event := audit.Event{

@@ -1,12 +1,14 @@
 package signin
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -17,9 +19,11 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/gin-gonic/gin"
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/inflight"
 )
 
 func TestOwnPath(t *testing.T) {
@@ -357,6 +361,64 @@ func TestSignatures(t *testing.T) {
 	}
 	if _, err := p.verify(t.Context(), d, sign(jwt.SigningMethodRS256, "k", f.key)); err != nil {
 		t.Errorf("after them: %v", err)
+	}
+}
+
+// TestLogoutsOfStrangers: a logout token that cannot be read, and one that there is no room for, is asked for again and cannot fill the log; what is none
+// is a bad request.
+func TestLogoutsOfStrangers(t *testing.T) {
+	t.Parallel()
+	gin.SetMode(gin.ReleaseMode)
+	f := newFake(t)
+	var log bytes.Buffer
+	bodies := inflight.New(inflight.Config{All: 1 << 20, PerTenant: 1 << 20, PerCaller: 1 << 20})
+	e := &endpoint{
+		deps:      Deps{Bodies: bodies, Log: slog.New(slog.NewTextHandler(&log, nil))},
+		providers: map[string]*provider{"corp": newProvider(f.config(), time.Now)},
+	}
+	r := gin.New()
+	r.POST("/:provider", e.backchannel)
+	send := func(body string) int {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/corp", strings.NewReader(body))
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, req)
+		return w.Code
+	}
+	made := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.MapClaims{"iss": f.URL})
+	made.Header["kid"] = "unknown"
+	token, err := made.SignedString(f.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[int]int{}
+	for range 20 {
+		got[send("logout_token="+token)]++
+	}
+	if len(got) != 2 || got[http.StatusBadRequest] == 0 || got[http.StatusServiceUnavailable] == 0 { // the keys are read at a pace
+		t.Errorf("tokens of an unknown key: %v", got)
+	}
+	f.away.Store(true)
+	e.providers["corp"] = newProvider(f.config(), time.Now)
+	if status := send("logout_token=x"); status != http.StatusServiceUnavailable {
+		t.Errorf("while the provider is away: %d", status)
+	}
+	if log.Len() != 0 {
+		t.Errorf("the log has %s", log.String())
+	}
+	for what, body := range map[string]string{"no form": "%", "nothing": "", "too large": strings.Repeat("x", maxBody+1)} {
+		if status := send(body); status != http.StatusBadRequest {
+			t.Errorf("%s: %d", what, status)
+		}
+	}
+	for what, who := range map[string]inflight.Caller{"of his own": {ID: "192.0.2.1"}, "of all": {ID: "192.0.2.2"}} {
+		if err := bodies.Acquire(who, 1<<20); err != nil {
+			t.Fatal(err)
+		}
+		if status := send("logout_token=x"); status != http.StatusServiceUnavailable {
+			t.Errorf("no room %s: %d", what, status)
+		}
+		bodies.Release(who, 1<<20)
 	}
 }
 

@@ -73,7 +73,7 @@ func (k keys) unpack(value string, now time.Time) (t transaction, ok bool) {
 
 // cookie returns the cookie of a transaction; an empty value removes it. Browsers let no other host of the domain set one whose name begins with __Host-.
 // It is Lax: it has to come along when the provider sends the browser back.
-func (e *Endpoint) cookie(value string) *http.Cookie {
+func (e *endpoint) cookie(value string) *http.Cookie {
 	c := &http.Cookie{ //nolint:gosec // Secure follows the public address: a trial on plain http must be able to sign in
 		Name: e.cookieName(), Value: value, Path: "/", MaxAge: int(transactionLife / time.Second), HttpOnly: true, Secure: e.cfg.Secure, SameSite: http.SameSiteLaxMode,
 	}
@@ -83,7 +83,7 @@ func (e *Endpoint) cookie(value string) *http.Cookie {
 	return c
 }
 
-func (e *Endpoint) cookieName() string {
+func (e *endpoint) cookieName() string {
 	if e.cfg.Secure {
 		return "__Host-" + cookieName
 	}

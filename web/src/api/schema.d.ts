@@ -3017,7 +3017,7 @@ export interface paths {
         put?: never;
         /**
          * Add an entry to the FAQ of a knowledge base, or replace it
-         * @description An entry is a document with one passage, its questions and its answer: versions, dates, labels and access rules hold for it, and it is deleted as a document. Where the policy has `answering.direct_above` for the knowledge base, a chat whose question asks the entry at least that likely gets its answer without a model; a question that is as near to a negative question does not. Changes hold from the next question on, on every replica. With `id` it replaces that entry, else the one with the same question, however that is written. Its vector is made by the embedding model, and billed as that of a document.
+         * @description An entry is a document with one passage, its questions and its answer: versions, dates, labels and access rules hold for it, and it is deleted as a document. Where the policy has `answering.direct_above` for the knowledge base, a chat whose question asks the entry at least that likely gets its answer without a model; a question that is as near to a negative question does not. Changes hold from the next question on, on every replica. With `id` it replaces that entry, else the one with the same question, however that is written; the question of another entry is a conflict. Its vector is made by the embedding model, and billed as that of a document.
          */
         post: operations["putFAQEntry"];
         delete?: never;

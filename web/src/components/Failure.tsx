@@ -6,6 +6,7 @@ import { type ApiError, toApiError } from '../api/errors';
 import { useLanguage } from '../i18n';
 import { time } from '../lib/format';
 import { useMe } from '../lib/me';
+import { signInAt } from '../lib/provider';
 
 /** What went wrong, for people: the server's sentence (already in their language), the code, and the request id to hand on. */
 export function Failure({ error, retry, reveal }: { error: unknown; retry?: () => void; reveal?: boolean }) {
@@ -16,7 +17,8 @@ export function Failure({ error, retry, reveal }: { error: unknown; retry?: () =
   }, [error, reveal]);
   const e = toApiError(error);
   const detail = useDetail(e);
-  const { tenant } = useMe();
+  const { tenant, provider } = useMe();
+  const again = e.code === 'reauthenticate' ? provider : undefined; // at which he proves it
   if (e.code === 'client_asked') return <Alert type="info" showIcon role="status" title={detail} />; // it waits for a second person
   if (e.code === 'workflows_off') return <Alert type="info" showIcon title={detail} />; // as somebody has chosen, not a failure
   return (
@@ -29,6 +31,7 @@ export function Failure({ error, retry, reveal }: { error: unknown; retry?: () =
         description={
           <Space orientation="vertical" size={2}>
             {e.code === 'not_allowed' && <span>{t('failure.whoHelps', { tenant })}</span>}
+            {again && <span>{t('provider.leaves')}</span>}
             {e.fields.map((f) => (
               <span key={f.field + f.detail}>
                 <Typography.Text code>{f.field}</Typography.Text> {f.detail}
@@ -47,7 +50,7 @@ export function Failure({ error, retry, reveal }: { error: unknown; retry?: () =
             )}
           </Space>
         }
-        action={retry && <Button onClick={retry}>{t('failure.retry')}</Button>}
+        action={again ? <Button onClick={() => signInAt(again, true)}>{t('provider.again')}</Button> : retry && <Button onClick={retry}>{t('failure.retry')}</Button>}
       />
     </div>
   );

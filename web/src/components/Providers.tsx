@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { Alert, Button, Divider, Flex } from 'antd';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { api, call } from '../api/client';
-import { refusedSignIn, signInAt } from '../lib/provider';
+import { forgetRefusal, refusedSignIn, signInAt } from '../lib/provider';
 
 const known = ['sign_in_refused', 'no_role', 'conflicting_roles', 'account_disabled', 'provider_second_factor_required', 'identity_provider_unavailable', 'login_throttled', 'tenant_suspended', 'organisation_suspended'] as const;
 
@@ -12,6 +12,9 @@ const known = ['sign_in_refused', 'no_role', 'conflicting_roles', 'account_disab
 export function Providers() {
   const { t } = useTranslation();
   const [refused] = useState(refusedSignIn);
+  useEffect(() => {
+    if (refused) forgetRefusal();
+  }, [refused]);
   const providers = useQuery({ queryKey: ['sign-in providers'], retry: false, queryFn: () => call(api.GET('/session/providers')) });
   const why = known.find((code) => code === refused?.code) ?? 'other';
   const items = providers.data?.items ?? [];

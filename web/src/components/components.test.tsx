@@ -12,6 +12,7 @@ import { useFilters } from '../lib/url';
 import { Login } from '../pages/Login';
 import { DataTable } from './DataTable';
 import { Boundary, Failure } from './Failure';
+import { Providers } from './Providers';
 import { ReconcileModal } from './ReconcileModal';
 import { VerifyModal } from './VerifyModal';
 
@@ -113,6 +114,46 @@ describe('Login', () => {
     fireEvent.change(screen.getByLabelText('Password'), { target: { value: 'x' } });
     fireEvent.click(screen.getByRole('button', { name: 'Sign in' }));
     expect((await screen.findByRole('alert')).textContent).toContain('invalid_login');
+  });
+});
+
+describe('a provider', () => {
+  const here = location;
+  const away = () => {
+    const assign = vi.fn();
+    vi.stubGlobal('location', { pathname: location.pathname, search: location.search, hash: location.hash, assign });
+    return () => new URL(assign.mock.lastCall![0] as string, 'http://here');
+  };
+  afterEach(() => {
+    vi.stubGlobal('location', here);
+    history.replaceState(null, '', '/');
+  });
+
+  it('says once why a sign-in was refused, and forgets it in the address', async () => {
+    history.replaceState({ key: 'a' }, '', '/compliance?control=books&sign_in=no_role&request=req-9#x');
+    vi.stubGlobal('fetch', async () => json(200, { items: [{ name: 'corp', label: 'Example SSO' }] }));
+    render(<Providers />, { wrapper: withQueries });
+    expect(screen.getByRole('alert').textContent).toContain('req-9');
+    expect([location.href, history.state]).toEqual([`${location.origin}/compliance?control=books#x`, { key: 'a' }]);
+    const button = await screen.findByRole('button', { name: 'Sign in with Example SSO' });
+    const target = away();
+    fireEvent.click(button);
+    expect(target().pathname).toBe('/oidc/corp/login');
+    expect(target().searchParams.get('return')).toBe('/compliance?control=books');
+    expect(target().searchParams.get('fresh')).toBeNull();
+  });
+
+  it('is asked again where the sign-in is too old', () => {
+    const old = new ApiError('reauthenticate', 'This needs a newer sign-in.', 403);
+    const { unmount } = render(<Failure error={old} />);
+    expect(screen.queryByRole('button')).toBeNull();
+    unmount();
+    const signedIn = { user: 'corp:ada', me: { id: 'u', name: 'corp:ada', kind: 'user', tenant: 'demo', roles: [], labels: [], permissions: [], provider: 'corp' } };
+    vi.spyOn(session, 'snapshot').mockReturnValue(signedIn as unknown as ReturnType<typeof session.snapshot>);
+    render(<Failure error={old} />);
+    const target = away();
+    fireEvent.click(screen.getByRole('button', { name: 'Sign in at the provider' }));
+    expect(target().searchParams.get('fresh')).toBe('1');
   });
 });
 
