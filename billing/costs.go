@@ -2,7 +2,6 @@ package billing
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/big"
@@ -30,9 +29,9 @@ func (r costBookRow) view(effective bool) BookVersion {
 // CostReport is what the engines of the installation cost in a month, and what they did.
 type CostReport struct {
 	Month       string
-	From, Until time.Time // Until is now where the month is not over
-	Whole       bool      // the month is over
-	Book        BookVersion
+	From, Until time.Time   // Until is now where the month is not over
+	Whole       bool        // the month is over
+	Book        BookVersion // without its document
 	Engines     []cost.Costs
 	Unassigned  []UnassignedModel // that no engine of the book has: their machines are in no figure
 }
@@ -50,35 +49,22 @@ func (l *Ledger) PublishCosts(ctx context.Context, doc []byte, actor string) (Bo
 	if err != nil {
 		return BookVersion{}, err
 	}
-	row := costBookRow{Digest: digest(doc), Currency: b.Currency, EffectiveFrom: b.EffectiveFrom.UnixMicro(), Document: string(doc), Actor: actor, CreatedAt: l.now().UnixMicro()}
+	row := bookRow{Digest: digest(doc), Currency: b.Currency, EffectiveFrom: b.EffectiveFrom.UnixMicro(), Document: string(doc), Actor: actor, CreatedAt: l.now().UnixMicro()}
 	err = l.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if err := bumpVersion(tx); err != nil { // the counter row is the lock: publications happen one at a time
-			return err
-		}
-		var last []costBookRow
-		if err := tx.Select(bookRow{}.columns()).Order("version DESC").Limit(1).Find(&last).Error; err != nil {
-			return err
-		}
-		row.Version = 1
-		if len(last) > 0 {
-			row.Version = last[0].Version + 1
-			if last[0].Digest == row.Digest {
-				return fault.New(fault.CodeExists, fault.Say("thing.cost_book"), bookName(last[0].Version))
-			}
-		}
-		return tx.Create(&row).Error
+		_, err := appendBook(tx, costBookRow{}.TableName(), fault.Say("thing.cost_book"), &row)
+		return err
 	})
 	if err != nil {
 		return BookVersion{}, dbError("publish cost book", err)
 	}
-	return l.costVersion(ctx, row)
+	return l.costVersion(ctx, row.Version)
 }
 
 // costVersion returns a cost book as it is now.
-func (l *Ledger) costVersion(ctx context.Context, row costBookRow) (BookVersion, error) {
+func (l *Ledger) costVersion(ctx context.Context, version int64) (BookVersion, error) {
 	books, err := l.CostBooks(ctx)
 	for _, b := range books {
-		if b.Version == bookName(row.Version) {
+		if b.Version == bookName(version) {
 			return b, err
 		}
 	}
@@ -189,7 +175,10 @@ func (l *Ledger) costBook(ctx context.Context, version string, out *CostReport) 
 	if version != "" {
 		i = slices.IndexFunc(rows, func(r costBookRow) bool { return bookName(r.Version) == version })
 	}
-	if i < 0 {
+	switch {
+	case i < 0 && version == "":
+		return nil, fault.New(fault.CodeNotFound, fault.Say("thing.effective_cost_book"), out.Month)
+	case i < 0:
 		return nil, fault.New(fault.CodeNotFound, fault.Say("thing.cost_book"), version)
 	}
 	var row costBookRow
@@ -200,6 +189,7 @@ func (l *Ledger) costBook(ctx context.Context, version string, out *CostReport) 
 	if err != nil {
 		return nil, fmt.Errorf("stored cost book %s: %w", bookName(row.Version), err)
 	}
+	row.Document = ""
 	out.Book = row.view(i == effective)
 	return b, nil
 }
@@ -309,10 +299,6 @@ type energyOf struct {
 }
 
 func (u *engineUsage) add(r costGroup, currency string) error {
-	type part struct {
-		sum  *int64
-		part int64
-	}
 	parts := []part{{&u.Requests, r.requests}, {&u.billed, r.billed}}
 	if r.repeated == 1 {
 		parts = append(parts, part{&u.Repeated, r.requests}, part{&u.RepeatedTokens, r.prompt})
@@ -320,11 +306,8 @@ func (u *engineUsage) add(r costGroup, currency string) error {
 		parts = append(parts, part{&u.Answered, r.answered}, part{&u.Untimed, r.untimed}, part{&u.Good, r.good}, part{&u.GoodTokens, r.goodTokens},
 			part{&u.Prompt, r.prompt}, part{&u.Cached, r.cached}, part{&u.Completion, r.completion}, part{&u.energy, r.energy})
 	}
-	for _, p := range parts {
-		if *p.sum > 1<<62-p.part {
-			return errors.New("a total exceeds 62 bits")
-		}
-		*p.sum += p.part
+	if err := addUp(parts...); err != nil {
+		return err
 	}
 	u.foreign = u.foreign || r.least != currency || r.most != currency
 	if r.repeated == 1 {

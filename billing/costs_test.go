@@ -77,7 +77,7 @@ func TestCosts(t *testing.T) {
 			{"m1", "ok", "measured", 100_000, 1_000_000, kWh, utc(time.October, 5, 1, 0)}, // in time, at 9 o'clock in Shanghai: 2 CNY
 			{"m1", "ok", "measured", 100_001, 900_000, kWh, utc(time.October, 5, 1, 59)},  // the first token is late; 2 CNY
 			{"m1", "ok", "measured", 50_000, 1_000_001, kWh, utc(time.October, 5, 2, 0)},  // late; 1 CNY
-			{"m1", "failed", "measured", 0, 10_000, kWh, utc(time.October, 5, 0, 59)},     // 1 CNY
+			{"m1", "aborted", "measured", 0, 10_000, kWh, utc(time.October, 5, 0, 59)},    // 1 CNY
 			{"m1", "ok", "measured", 1, 1, 0, utc(time.September, 30, 15, 59)},            // of September
 			{"m2x", "ok", "", 1, 1, 0, utc(time.October, 7, 0, 0)},
 			{"m3", "ok", "", 1, 1, 0, utc(time.October, 7, 0, 0)},
@@ -108,13 +108,16 @@ func TestCosts(t *testing.T) {
 		if err != nil || now.Whole || now.Until != c.now() || *now.Engines[0].Total <= 0 || *now.Engines[0].Total >= 720e9 {
 			t.Errorf("%+v, %v", now, err)
 		}
-		if v2, err := costsOf(t, l, "2026-10", "v2"); err != nil || v2.Book.Version != "v2" {
+		if v2, err := costsOf(t, l, "2026-10", "v2"); err != nil || v2.Book.Version != "v2" || v2.Book.Document != "" {
 			t.Errorf("%+v, %v", v2.Book, err)
 		}
 		_, err = costsOf(t, l, "2026-10", "v9")
 		wantCode(t, err, fault.CodeNotFound)
 		_, err = costsOf(t, l, "2026-09", "")
 		wantCode(t, err, fault.CodeNotFound) // no book was effective then
+		if says := fault.Public(err).Message(fault.English); !strings.Contains(says, "cost book effective in '2026-09'") {
+			t.Error(says)
+		}
 		for _, month := range []string{"2026-12", "2026-1", ""} {
 			_, err = costsOf(t, l, month, "")
 			wantCode(t, err, fault.CodeInvalidValue)

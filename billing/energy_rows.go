@@ -47,10 +47,18 @@ func EnergyRows(usage []statement.Usage, location, market *carbon.Factor, puePer
 }
 
 func (r *EnergyRow) add(u statement.Usage) error {
-	for _, p := range []struct {
-		sum  *int64
-		part int64
-	}{{&r.Requests, u.Requests}, {&r.Prompt, u.Prompt}, {&r.Tokens, u.Completion}, {&r.Cost, u.Cost}, {&r.Microjoules, u.Energy}} {
+	return addUp(part{&r.Requests, u.Requests}, part{&r.Prompt, u.Prompt}, part{&r.Tokens, u.Completion}, part{&r.Cost, u.Cost}, part{&r.Microjoules, u.Energy})
+}
+
+// part is what is added to a sum; it is not negative.
+type part struct {
+	sum  *int64
+	part int64
+}
+
+// addUp adds each part to its sum, and refuses to go beyond 62 bits.
+func addUp(parts ...part) error {
+	for _, p := range parts {
 		if *p.sum > 1<<62-p.part {
 			return errors.New("a total exceeds 62 bits")
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sluice-project/sluice/billing/cost"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -117,20 +118,9 @@ func withCorrections(rows, corrections []Row) ([]Row, error) {
 	return rows, nil
 }
 
-// mergeMethods returns how a sum is known: as its parts are, but for those of which nothing is, or mixed.
-func mergeMethods(a, b string) string {
-	switch {
-	case b == "" || a == b:
-		return a
-	case a == "":
-		return b
-	}
-	return "mixed"
-}
-
 // add sums r into t and refuses to wrap around.
 func (t *Row) add(r Row) error {
-	cost, corrections := int64(t.Cost), int64(t.Corrections)
+	amount, corrections := int64(t.Cost), int64(t.Corrections)
 	for _, p := range []struct {
 		sum  *int64
 		part int64
@@ -140,7 +130,7 @@ func (t *Row) add(r Row) error {
 		{&t.Tokens.Prompt, r.Tokens.Prompt},
 		{&t.Tokens.Cached, r.Tokens.Cached},
 		{&t.Tokens.Completion, r.Tokens.Completion},
-		{&cost, int64(r.Cost)},
+		{&amount, int64(r.Cost)},
 		{&t.Energy, r.Energy},
 		{&corrections, int64(r.Corrections)},
 	} {
@@ -150,7 +140,7 @@ func (t *Row) add(r Row) error {
 		}
 		*p.sum = sum
 	}
-	t.Cost, t.Corrections, t.EnergyMethod = Money(cost), Money(corrections), mergeMethods(t.EnergyMethod, r.EnergyMethod)
+	t.Cost, t.Corrections, t.EnergyMethod = Money(amount), Money(corrections), cost.MergeMethods(t.EnergyMethod, r.EnergyMethod)
 	return nil
 }
 

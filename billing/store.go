@@ -116,7 +116,7 @@ func (l *Ledger) seed(ctx context.Context) error {
 	return err
 }
 
-// publish appends a book. The counter row is the lock: publications happen one at a time.
+// publish appends a price book.
 func (s store) publish(ctx context.Context, doc []byte, actor string, now time.Time) (bookRow, error) {
 	b, err := price.Parse(doc)
 	if err != nil {
@@ -127,28 +127,29 @@ func (s store) publish(ctx context.Context, doc []byte, actor string, now time.T
 		CreatedAt: now.UnixMicro(),
 	}
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if err := bumpVersion(tx); err != nil {
+		last, err := appendBook(tx, row.TableName(), fault.Say("thing.price_book"), &row)
+		if err != nil || last.Version == 0 || last.Currency == row.Currency {
 			return err
 		}
-		var last []bookRow
-		if err := tx.Select(row.columns()).Order("version DESC").Limit(1).Find(&last).Error; err != nil {
-			return err
-		}
-		row.Version = 1
-		if len(last) > 0 {
-			row.Version = last[0].Version + 1
-			if last[0].Digest == row.Digest {
-				return fault.New(fault.CodeExists, fault.Say("thing.price_book"), bookName(last[0].Version))
-			}
-		}
-		if len(last) > 0 && last[0].Currency != row.Currency {
-			if err := currencyMayChange(tx, last[0].Currency); err != nil {
-				return err
-			}
-		}
-		return tx.Create(&row).Error
+		return currencyMayChange(tx, last.Currency)
 	})
 	return row, dbError("publish price book", err)
+}
+
+// appendBook stores a book as the next version of its table, and returns the one before, whose version is 0 if there is none. Error: CodeExists if that is the
+// same document. The counter row is the lock: publications happen one at a time.
+func appendBook(tx *gorm.DB, table string, thing fault.Phrase, row *bookRow) (last bookRow, err error) {
+	if err := bumpVersion(tx); err != nil {
+		return last, err
+	}
+	if err := tx.Table(table).Select(row.columns()).Order("version DESC").Limit(1).Find(&last).Error; err != nil {
+		return last, err
+	}
+	if last.Digest == row.Digest {
+		return last, fault.New(fault.CodeExists, thing, bookName(last.Version))
+	}
+	row.Version = last.Version + 1
+	return last, tx.Table(table).Create(row).Error
 }
 
 // currencyMayChange refuses another currency once amounts in the old one exist.

@@ -230,7 +230,7 @@ func addDaily(tx *gorm.DB, fresh []usageRow) error {
 		"requests", "estimated", "prompt_tokens", "cached_tokens", "completion_tokens", "cost", "energy")+", energy_method = "+mergedMethod)
 }
 
-// mergedMethod is how the energy is known of the row that is there and the one that is inserted, as [mergeMethods] says.
+// mergedMethod is how the energy is known of the row that is there and the one that is inserted, as [cost.MergeMethods] says.
 const mergedMethod = "CASE WHEN excluded.energy_method = '' OR excluded.energy_method = billing_usage_daily.energy_method THEN billing_usage_daily.energy_method " +
 	"WHEN billing_usage_daily.energy_method = '' THEN excluded.energy_method ELSE 'mixed' END"
 

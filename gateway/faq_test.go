@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/engine/pool"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/signature"
@@ -34,20 +35,21 @@ func TestDirectAnswers(t *testing.T) {
 		above, score float64
 		vetoed, none bool
 		change       func(*Call)
+		models       bool // it is the model's, whatever the entries say: nobody waits for them
 		direct       bool
 	}{
 		"above": {above: 0.8, score: 0.9, direct: true}, "at the border": {above: 0.8, score: 0.8, direct: true}, "below": {above: 0.8, score: 0.79}, "no rule": {score: 1}, "vetoed": {above: 0.8, score: 1, vetoed: true},
 		"not a number": {above: 0.8, score: math.NaN()}, "no entry": {above: 0.8, none: true},
-		"JSON":             {above: 0.8, score: 1, change: func(c *Call) { c.Format = &engine.Format{JSONObject: true} }},
-		"a tool is forced": {above: 0.8, score: 1, change: func(c *Call) { c.Tools, c.ToolChoice.Mode = []engine.Tool{{Name: "f"}}, engine.ToolRequired }},
+		"JSON":             {above: 0.8, score: 1, models: true, change: func(c *Call) { c.Format = &engine.Format{JSONObject: true} }},
+		"a tool is forced": {above: 0.8, score: 1, models: true, change: func(c *Call) { c.Tools, c.ToolChoice.Mode = []engine.Tool{{Name: "f"}}, engine.ToolRequired }},
 		"a tool may be":    {above: 0.8, score: 1, direct: true, change: func(c *Call) { c.Tools = []engine.Tool{{Name: "f"}} }},
 		"a system message": {above: 0.8, score: 1, direct: true, change: func(c *Call) {
 			c.Messages = append([]engine.Message{{Role: "system", Content: "Be brief."}}, c.Messages...)
 		}},
-		"said before": {above: 0.8, score: 1, change: func(c *Call) {
+		"said before": {above: 0.8, score: 1, models: true, change: func(c *Call) {
 			c.Messages = append([]engine.Message{{Role: "user", Content: "Here is my contract."}, {Role: "assistant", Content: "Yes?"}}, c.Messages...)
 		}},
-		"continued": {above: 0.8, score: 1, change: func(c *Call) {
+		"continued": {above: 0.8, score: 1, models: true, change: func(c *Call) {
 			c.Messages = append(c.Messages, engine.Message{Role: "assistant", Content: "Ask"})
 		}},
 	} {
@@ -68,6 +70,9 @@ func TestDirectAnswers(t *testing.T) {
 			r, a := chat(t, w, ask)
 			last := w.log.events[len(w.log.events)-1]
 			e := r.Summary().Evidence
+			if got := w.rag.asks[0].FAQ; got != (c.above > 0 && !c.models) {
+				t.Errorf("%s, %s: entries matched: %v", name, how, got)
+			}
 			if !c.direct {
 				if len(w.engine.Requests()) != 1 || len(r.Citations) != 2 || last.Detail["answered_by"] != "" || e != nil && e.AnsweredBy != "" {
 					t.Errorf("%s, %s: asked %d times, cites %v, %+v, recorded %v", name, how, len(w.engine.Requests()), r.Citations, e, last.Detail)
@@ -79,7 +84,7 @@ func TestDirectAnswers(t *testing.T) {
 					t.Errorf("%s, %s: %+v", name, how, choice)
 				}
 			}
-			if e == nil || e.AnsweredBy != "faq" || e.FAQScore != c.score || e.DirectAbove != c.above || e.Refusal != "" || last.Detail["answered_by"] != "faq" || last.Detail["faq_score"] == "" || last.Outcome != outcomeOK || last.Decision != decisionAllow {
+			if e == nil || e.AnsweredBy != "faq" || e.FAQScore != c.score || e.DirectAbove != c.above || e.Refusal != "" || last.Detail["answered_by"] != "faq" || last.Detail["faq_score"] == "" || e.Judgement != nil || last.Detail["evidence"]+last.Detail["refuse_below"]+last.Detail["ask_below"] != "" || last.Outcome != outcomeOK || last.Decision != decisionAllow {
 				t.Errorf("%s, %s: %+v, recorded %v", name, how, e, last)
 			}
 			if len(r.Citations) != 1 || r.Citations[0].DocumentID != "e" || r.Citations[0].Version != "v3" || !strings.Contains(r.Citations[0].Text, "desk 7") || len(last.Documents) != 1 {
@@ -142,7 +147,40 @@ func TestDirectAnswersPassTheGuard(t *testing.T) {
 	c := ask()
 	c.Action, c.Permission, c.Query, c.Messages = ActionSearch, "rag.search", "Which?", nil
 	found, err := w.Search(t.Context(), c)
-	if err != nil || len(found.Passages) != 2 || found.Evidence.AnsweredBy != byFAQ || found.Evidence.FAQScore != 0.7 || found.Passages[1].FAQ.Answer != "" {
+	if err != nil || len(found.Passages) != 2 || found.Evidence.AnsweredBy != byFAQ || found.Evidence.Judgement == nil || found.Evidence.FAQScore != 0.7 || found.Passages[1].FAQ.Answer != "" {
 		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// TestDirectAnswersStandNowhere: an entry answers also where its texts may not go to the model, since no engine is given them; no record says that anything ran there, of a
+// refusal of ours either.
+func TestDirectAnswersStandNowhere(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		entry *rag.Passage
+		rule  governance.Answering
+	}{
+		"an entry":  {entryOf(1, false), governance.Answering{DirectAbove: 0.5}},
+		"a refusal": {nil, governance.Answering{RefuseBelow: 0.5, AskBelow: 0.5}},
+	} {
+		w, _ := twoPlaces(t, pool.Member{Name: "a", Attributes: pool.Attributes{Place: "cloud"}}, pool.Member{Name: "b", Attributes: pool.Attributes{Place: "cloud"}})
+		w.answering, w.rag.faq, w.rag.passages = c.rule, c.entry, nil
+		w.place = func(masked bool) governance.Placing {
+			if masked {
+				return governance.PlacingAt(3, "device", "edge", "centre")
+			}
+			return governance.PlacingAt(2, governance.Places()...)
+		}
+		ask := call("Which?")
+		ask.RAG = &RAG{Collection: "docs"}
+		_, a := chat(t, w, ask)
+		if c.entry != nil && a.Choices[0].Text != "Ask SECRET1 at desk 7." || len(w.engine.Requests()) != 0 {
+			t.Errorf("%s: %+v, the engine was asked %d times", name, a.Choices, len(w.engine.Requests()))
+		}
+		for _, e := range w.log.events {
+			if place := e.Detail["place"]; place != "" {
+				t.Errorf("%s: recorded %q at %s", name, place, e.Stage)
+			}
+		}
 	}
 }

@@ -73,27 +73,23 @@ func (r *run) searchPassages(ctx context.Context, question string) (sources, err
 	defer c.end(ctx, ending{}) // of a panic
 	var trace rag.Trace
 	above := r.admission.decision.Answering(r.call.RAG.Collection).DirectAbove
+	match := above > 0 && (r.need != route.Generate || r.mayAnswerDirectly())
 	var hit *rag.Passage
-	direct := false
 	out, err := r.fetchPassages(ctx, question, func(from retriever) ([]rag.Passage, error) {
 		found, err := from.Search(ctx, rag.Query{
-			Trace: &trace, FAQ: above > 0, FAQScores: r.call.Action == ActionSearch,
+			Trace: &trace, FAQ: match, FAQScores: r.call.Action == ActionSearch,
 			Tenant: r.caller.Tenant, Collection: r.call.RAG.Collection, Labels: r.caller.Labels, Principals: r.principals(), Roles: r.caller.Roles,
 			Purpose: r.admission.policy.Purpose, AsOf: r.call.RAG.AsOf, Text: question, TopK: cmp.Or(r.call.RAG.TopK, r.p.cfg.TopK), Embed: c.embedQuestion,
 		})
-		if hit = trace.FAQ; err != nil || above <= 0 || hit == nil || hit.FAQ == nil || hit.FAQ.Vetoed || !(hit.FAQ.Score >= above) { // also what is no number
-			hit = nil
+		if f := trace.FAQ; err != nil || !match || f == nil || f.FAQ == nil || f.FAQ.Vetoed || !(f.FAQ.Score >= above) { // also what is no number
 			return found, err
 		}
-		if r.need == route.Generate {
-			if hit = r.directAnswer(hit); hit != nil {
-				direct = true
-				return []rag.Passage{*hit}, nil
-			}
+		if hit = trace.FAQ; r.need == route.Generate { // it answers, and is all that is used
+			found = []rag.Passage{*hit}
 		}
 		return found, nil
 	})
-	out.embedding, out.expanded, out.faq, out.direct = c.answer.engineTime, trace.Expanded, hit, direct
+	out.embedding, out.expanded, out.faq = c.answer.engineTime, trace.Expanded, hit
 	c.end(ctx, c.ending(ctx))
 	if c.refused != nil {
 		return sources{}, c.refused
@@ -169,7 +165,7 @@ func (r *run) maskPassages() (maskedPassages, error) {
 		}
 		if p.FAQ != nil {
 			match := *p.FAQ
-			if !r.sources.direct { // it stands in the text, and leaves with that
+			if !r.direct() { // it stands in the text, and leaves with that
 				match.Answer = ""
 			} else if match.Answer, err = hide(match.Answer); err != nil {
 				return maskedPassages{}, err

@@ -51,20 +51,22 @@ func (r *run) prefixOf(c *Call) []uint64 {
 
 // settlePlace chooses the instance anew once the texts are masked, where prompts count, and where the texts, which are looked at after the route is chosen, may
 // not go to the one that was chosen. All that comes after it goes by the new choice. No engine has had anything of the texts but, masked, the question of a
-// search, and what spells tokens. What asks no engine stays where it is.
+// search, and what spells tokens. What asks no engine stays where it is, also what an entry of a FAQ answers.
 func (r *run) settlePlace() error {
 	at := r.serving().Instance
-	if at == nil {
+	if at == nil || r.direct() {
 		return nil
 	}
 	allowed := r.placing().Allows(string(at.Place()))
 	if allowed && len(r.masked.prefix) == 0 {
 		return nil
 	}
+	told := r.demand.trace
 	r.demand.anew()
 	next, err := r.p.deps.Router.Again(r.choice, nil)
 	if err != nil || next.Instance == nil {
 		if allowed { // it has just begun to take no requests: whoever asks it learns so
+			r.demand.stays(&told)
 			return nil
 		}
 		return r.demand.misplaced(next)
@@ -90,13 +92,13 @@ func (r *run) waited(i *pool.Instance, asked time.Time) {
 	}
 }
 
-// notePlace tells a record of the grade of the data, and of the place where the call runs; that of the end also how the instance was chosen before anything was
-// tried, if the model's policy compares instances, or one of them stands where the data may not go.
+// notePlace tells a record of the grade of the data, and of the place where the call runs, unless what it gets is no model's; that of the end also how the instance was
+// chosen before anything was tried, if the model's policy compares instances, or one of them stands where the data may not go.
 func (r *run) notePlace(stage audit.Stage, detail map[string]string) {
 	if g := r.placing().Grade; g != 0 {
 		detail["data_grade"] = g.String()
 	}
-	if i := r.serving().Instance; i != nil {
+	if i := r.serving().Instance; i != nil && !r.prompt.verdict.unasked() {
 		detail["place"] = string(i.Place())
 	}
 	if stage != audit.StageOutcome || r.demand == nil {
@@ -112,7 +114,7 @@ func (r *run) notePlace(stage audit.Stage, detail map[string]string) {
 // was chosen by work alone.
 func (d *demand) decisionText() string {
 	t := &d.trace
-	misplaced := slices.ContainsFunc(t.All(), func(c pool.Considered) bool { return c.Why == whyPlace })
+	misplaced := slices.ContainsFunc(t.All(), func(c pool.Considered) bool { return c.Why == route.WhyPlace })
 	if len(t.All()) < 2 || !misplaced && d.run.choice.Resilience.Prefers() == nil {
 		return ""
 	}

@@ -127,7 +127,7 @@ func (w *witness) Score(ctx context.Context, p *engine.Prompt) (*engine.Scores, 
 // hedged, shared or made by a fallback: no instance is given a text of a grade that may not go to its place, a call fails only where nobody else works, it is
 // refused for its place only if nobody stands at one that is allowed, and its record has grade and place.
 func TestNothingLeavesItsPlaces(t *testing.T) {
-	rounds := 300
+	rounds, held := 300, 0
 	for seed := range uint64(rounds) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		w, set := newWorld(t, nil), &pool.Set{}
@@ -194,6 +194,7 @@ func TestNothingLeavesItsPlaces(t *testing.T) {
 		if left { // what it was refused for is the time
 			continue
 		}
+		held++
 		if (!reachable && !closed) != fault.Is(err, fault.CodePlaceNotAllowed) || (reachable || closed) && !open && !fault.Is(err, fault.CodeEngineUnavailable) {
 			t.Fatalf("seed %d: %v, reachable %v, open %v", seed, err, reachable, open)
 		}
@@ -202,6 +203,9 @@ func TestNothingLeavesItsPlaces(t *testing.T) {
 			err == nil && !final.Allows(last["place"]) {
 			t.Fatalf("seed %d, kind %d: %v; recorded as %v", seed, kind, err, last)
 		}
+	}
+	if held < rounds/2 {
+		t.Errorf("%d of %d calls ended in time: the others say nothing of refusals", held, rounds)
 	}
 }
 
@@ -361,6 +365,26 @@ func TestSettledPlaceIsTheChoice(t *testing.T) {
 	c.MaxTokens = &most
 	if _, err := w.ask(t, c); err != nil || asked != most {
 		t.Errorf("%v; %d tokens asked, want %d", err, asked, most)
+	}
+}
+
+// TestTraceOfTheChoiceThatStands: where nobody takes requests any more once the texts are masked, the call goes on where it was to go, and its record says how that was
+// chosen.
+func TestTraceOfTheChoiceThatStands(t *testing.T) {
+	a := pool.Member{Name: "a", Attributes: pool.Attributes{Place: "centre"}}
+	w, set := twoPlaces(t, a, pool.Member{Name: "b", Attributes: a.Attributes})
+	w.resilience = route.NewResilience(route.Policy{Choose: pool.Preference{Prefix: 1}})
+	w.place = func(masked bool) governance.Placing {
+		if members := set.Instances("p"); masked && len(members) > 0 {
+			set.Replace("p", nil)
+		}
+		return governance.PlacingAt(2, "centre")
+	}
+	if _, err := w.ask(t, call("hello SECRET1 "+strings.Repeat("x", 8<<10))); err != nil {
+		t.Fatal(err)
+	}
+	if said := w.log.events[len(w.log.events)-1].Detail["route"]; !strings.Contains(said, `"chosen"`) {
+		t.Errorf("recorded %q", said)
 	}
 }
 

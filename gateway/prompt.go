@@ -53,12 +53,10 @@ func (r *run) route(ctx context.Context) error {
 	return nil
 }
 
-// Why an instance does not meet a request, in a word that records have.
+// Why an instance does not meet a request, in a word that records have, beside those of package route.
 const (
-	whyModel     = "model"     // its model is for others, or does something else
 	whyWatermark = "watermark" // it cannot write the one that the policy demands
 	whyAble      = "ability"   // it is not known to do all that is asked
-	whyPlace     = "place"     // the data may not go there
 )
 
 // demand is what a request needs of an engine, with why the instances that were looked at do not meet it.
@@ -79,6 +77,9 @@ type demand struct {
 // anew begins a second choice.
 func (d *demand) anew() { d.busy = false }
 
+// stays says that the choice stands that was told of before the second one.
+func (d *demand) stays(told *pool.Trace) { d.trace = *told }
+
 // whyNot says why the instance that was looked at last does not meet it.
 func (d *demand) whyNot() string { return d.why }
 
@@ -91,7 +92,7 @@ func (d *demand) fits(o pool.Offer) bool {
 		c = r.masked.call
 	}
 	if !o.Model.Audience.Has(r.caller.Tenant) || !r.call.Action.Can(*o.Model) || c.checkDimensions(r.need, o.Model) != nil {
-		d.why = whyModel
+		d.why = route.WhyModel
 		return false
 	}
 	d.markable = d.markable || o.Model.HasMarks
@@ -115,7 +116,7 @@ func (d *demand) placed(o pool.Offer) bool {
 	if d.run.placing().Allows(string(o.Place)) {
 		return true
 	}
-	d.place, d.why = true, whyPlace
+	d.place, d.why = true, route.WhyPlace
 	return false
 }
 

@@ -87,8 +87,7 @@ type sources struct {
 	passages  []rag.Passage   // as they are stored
 	expanded  []rag.Expansion // of the question, as the glossary has them
 	known     []classify.Known
-	faq       *rag.Passage  // the entry of a FAQ that the question asks, above the threshold of the policy; nil for none
-	direct    bool          // which answers, and is all that is used
+	faq       *rag.Passage  // the entry of a FAQ that the question asks, above the threshold of the policy; nil for none, and of a chat that it may not answer
 	embedding time.Duration // what the child call waited for its engine
 }
 

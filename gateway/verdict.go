@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/refusal"
 	"github.com/sluice-project/sluice/internal/fault"
-	"github.com/sluice-project/sluice/rag"
 	"github.com/sluice-project/sluice/rag/ground"
 )
 
@@ -33,7 +32,7 @@ func (r *run) judge() (verdict, error) {
 		return verdict{}, nil
 	}
 	v := r.weigh(len(r.sources.passages))
-	if r.sources.direct {
+	if r.direct() {
 		v.refusal, v.direct = "", true
 		return v, nil
 	}
@@ -99,10 +98,8 @@ type Evidence struct {
 	// Refusal is why there is no answer of a model; "" if there is one.
 	// Of a search it is why a chat with the same question would get none.
 	Refusal refusal.Reason `json:"refusal,omitempty"`
-	// Score is how likely the passages answer, 0…1; below RefuseBelow the policy refuses, below AskBelow it asks back.
-	Score       float64 `json:"score"`
-	RefuseBelow float64 `json:"refuse_below"`
-	AskBelow    float64 `json:"ask_below"`
+	// Judgement is nil of what an entry of a FAQ has answered: it had no part in that.
+	*Judgement
 	// AnsweredBy is "faq" where a person has written the answer, as an entry of a FAQ, and no model was asked; "" else. Of a search it is what a chat with the same
 	// question would get. FAQScore is how likely the question asks that entry, 0…1, and not below DirectAbove.
 	AnsweredBy  string  `json:"answered_by,omitempty"`
@@ -115,6 +112,13 @@ type Evidence struct {
 	Policy      string     `json:"unsupported_are,omitempty"` // mark, or drop
 }
 
+// Judgement is how likely the passages answer, 0…1: below RefuseBelow the policy refuses, below AskBelow it asks back.
+type Judgement struct {
+	Score       float64 `json:"score"`
+	RefuseBelow float64 `json:"refuse_below"`
+	AskBelow    float64 `json:"ask_below"`
+}
+
 // Sentence is what became of one sentence. It has no text: what was dropped is shown nowhere.
 type Sentence struct {
 	Choice    int  `json:"choice"`
@@ -125,8 +129,7 @@ type Sentence struct {
 // shownEvidence is what the reply says: of a chat that the policy looks at, and of every search, what a chat would come to.
 func (r *run) shownEvidence(end ending) *Evidence {
 	if r.call.Action == ActionSearch && end.outcome == outcomeOK {
-		v := r.weigh(len(r.sources.passages))
-		return r.answeredBy(&Evidence{Refusal: v.refusal, Score: v.score, RefuseBelow: v.rule.RefuseBelow, AskBelow: v.rule.AskBelow, DirectAbove: v.rule.DirectAbove})
+		return r.evidenceOf(r.weigh(len(r.sources.passages)))
 	}
 	return r.evidence()
 }
@@ -137,7 +140,7 @@ func (r *run) evidence() *Evidence {
 	if !v.rule.Judges() && !v.rule.Checks() && v.rule.DirectAbove == 0 {
 		return nil
 	}
-	e := r.answeredBy(&Evidence{Refusal: v.refusal, Score: v.score, RefuseBelow: v.rule.RefuseBelow, AskBelow: v.rule.AskBelow, DirectAbove: v.rule.DirectAbove})
+	e := r.evidenceOf(v)
 	if g := r.answer.grounding; g != nil {
 		e.Policy, e.Sentences = v.rule.Unsupported, g.sentences
 		for _, s := range g.sentences {
@@ -156,25 +159,32 @@ func (r *run) evidence() *Evidence {
 // byFAQ is what AnsweredBy says.
 const byFAQ = "faq"
 
-// answeredBy says that an entry of a FAQ answers, or would answer a chat.
-func (r *run) answeredBy(e *Evidence) *Evidence {
-	if hit := r.sources.faq; hit != nil && (r.sources.direct || r.call.Action == ActionSearch) {
+// evidenceOf is what a verdict comes to, with the entry of a FAQ that answers, or would answer a chat.
+func (r *run) evidenceOf(v verdict) *Evidence {
+	e := &Evidence{Refusal: v.refusal, DirectAbove: v.rule.DirectAbove}
+	if !v.direct {
+		e.Judgement = &Judgement{v.score, v.rule.RefuseBelow, v.rule.AskBelow}
+	}
+	if hit := r.sources.faq; hit != nil {
 		e.Refusal, e.AnsweredBy, e.FAQScore = "", byFAQ, hit.FAQ.Score
 	}
 	return e
 }
 
-// directAnswer returns the entry of a FAQ that answers the call in the place of a model; nil if none does. It answers in prose, and the first question of a
+// direct reports whether an entry of a FAQ answers in the place of a model.
+func (r *run) direct() bool { return r.need == route.Generate && r.sources.faq != nil }
+
+// mayAnswerDirectly reports whether an entry of a FAQ may answer the call, which has its texts still. It answers in prose, and the first question of a
 // conversation: where a tool has to be called, a format kept to or an answer continued, or something was said before, the model does.
-func (r *run) directAnswer(hit *rag.Passage) *rag.Passage {
+func (r *run) mayAnswerDirectly() bool {
 	c := r.received
 	said := func(m engine.Message) bool { return m.Role != "system" && m.Role != "developer" }
 	switch n := len(c.Messages); {
 	case r.call.Action.runsNothing(), c.Format != nil, c.Echo, n == 0, c.Messages[n-1].Role != "user", slices.ContainsFunc(c.Messages[:n-1], said),
 		c.ToolChoice.Mode == engine.ToolRequired, c.ToolChoice.Mode == engine.ToolFunction:
-		return nil
+		return false
 	}
-	return hit
+	return true
 }
 
 // emptied reports whether nothing of an engine's answer was borne out and left: each choice is a sentence of ours.
@@ -201,7 +211,9 @@ func (r *run) noteVerdict(e *audit.Event) {
 		return
 	}
 	number := func(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }
-	e.Detail["evidence"], e.Detail["refuse_below"], e.Detail["ask_below"] = number(v.Score), number(v.RefuseBelow), number(v.AskBelow)
+	if j := v.Judgement; j != nil {
+		e.Detail["evidence"], e.Detail["refuse_below"], e.Detail["ask_below"] = number(j.Score), number(j.RefuseBelow), number(j.AskBelow)
+	}
 	if v.Refusal != "" {
 		e.Detail["refusal"] = string(v.Refusal)
 	}

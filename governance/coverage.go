@@ -50,7 +50,7 @@ func (g *Guard) Coverage(tenant string) (Coverage, error) {
 			}
 		}
 		add(&out.Safe, p.policy.Safety != nil && p.policy.Safety.Mode == safetyEnforce)
-		add(&out.Answering, len(p.policy.Answering) > 0)
+		add(&out.Answering, slices.ContainsFunc(p.policy.Answering, func(a answering) bool { return a.AskBelow > 0 || a.Unsupported == UnsupportedDrop }))
 		add(&out.Signed, p.policy.Signature == signAlways)
 		add(&out.Watermarked, p.policy.Watermark != nil)
 		add(&out.Visible, p.policy.demandsAgreement() || p.policy.Label == identity.LabelText)

@@ -28,6 +28,12 @@ func TestCoverage(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	publish(ProjectScope("acme", "p"), "grades: {default: 1}\nlabel: text\nsignature: always\nsafety: {mode: enforce, libraries: [starter]}\nentities: {default: {request: token, passage: allow, answer: token}}\n")
+	for rule, refuses := range map[string]int{"direct_above: 0.9": 0, "unsupported: mark": 0, "unsupported: drop": 1, "refuse_below: 0.1": 1, "ask_below: 0.1": 1} {
+		publish(EveryTenant, "answering: [{collections: [x], direct_above: 0.9}, {collections: [y], "+rule+"}]\nentities: {default: {request: token, passage: token, answer: observe}}\n")
+		if c, err := g.Coverage("acme"); err != nil || c.Answering != refuses {
+			t.Errorf("%s: %+v, %v", rule, c, err)
+		}
+	}
 	publish(ProjectScope("globex", "p"), "entities: {default: {request: allow, passage: allow, answer: allow}}\n")
 	c, err = g.Coverage("acme")
 	if err != nil || c.Policies != 2 || c.Visible != 1 || c.Signed != 1 || c.Safe != 1 || c.Words != 0 || len(c.Exposed) < 10 || !slices.IsSorted(c.Exposed) {

@@ -98,6 +98,7 @@ type activePolicy struct {
 	rules     map[ruleKey]*mask.Rules
 	ref       PolicyRef
 	safety    *atomic.Pointer[compiledSafety] // with a policy that has any
+	placings  placings
 	broken    error
 }
 
@@ -205,7 +206,7 @@ func (g *Guard) apply(p *policy, draft bool) (activePolicy, error) {
 		}
 		compiled.Store(c)
 	}
-	return activePolicy{policy: p, detectors: detectors, rules: p.rules(detectors), safety: compiled}, nil
+	return activePolicy{policy: p, detectors: detectors, rules: p.rules(detectors), safety: compiled, placings: p.placings()}, nil
 }
 
 // tendEvery is how often policies that could not be used are read again, and rules of another day are made.

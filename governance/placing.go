@@ -202,6 +202,24 @@ func (p *policy) placing(g DataGrade) Placing {
 	}
 }
 
+// placings are where data may go, by its grade: every choice of an instance asks for it.
+type placings [maxDataGrade + 1]Placing
+
+func (p *policy) placings() (all placings) {
+	for g := range all {
+		all[g] = p.placing(DataGrade(g))
+	}
+	return all
+}
+
+// at returns where data of a grade may go. One that nobody knows goes nowhere.
+func (all *placings) at(g DataGrade) Placing {
+	if g > maxDataGrade {
+		return Placing{Grade: g}
+	}
+	return all[g]
+}
+
 // grade is that of the data as it is known now: the policy's, what the request states, and what was found in texts for engines. It only rises. The caller
 // holds mu, or nobody else has the admission.
 func (a *Admission) grade() DataGrade {
@@ -230,7 +248,7 @@ func (a *Admission) raise(s mask.Span) {
 func (a *Admission) Placing() Placing {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.active.policy.placing(a.grade())
+	return a.active.placings.at(a.grade())
 }
 
 // PlacingOf returns where data of a grade may go by the policy in force for a tenant, or for a project of it; the policy's own grade holds if it is higher. Error:
@@ -240,5 +258,5 @@ func (g *Guard) PlacingOf(tenant, project string, grade DataGrade) (Placing, err
 	if err != nil {
 		return Placing{}, err
 	}
-	return active.policy.placing((&Admission{active: active, asked: grade}).grade()), nil
+	return active.placings.at((&Admission{active: active, asked: grade}).grade()), nil
 }

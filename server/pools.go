@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -73,7 +72,7 @@ func (p *parts) member(in config.Instance) pool.Member {
 	if w := p.workers[in.Engine]; w != nil {
 		m.Kind, m.Engine = pool.KindWorker, workerInstance{w}
 	}
-	m.Place = cmp.Or(m.Place, p.cfg.Engines.PlaceOf(in.Engine))
+	m.Place = p.cfg.Engines.PlaceOf(in.Engine)
 	if i := slices.IndexFunc(p.cfg.Engines.Remote, func(r config.Remote) bool { return r.Name == in.Engine }); i >= 0 {
 		m.Profile = p.cfg.Engines.Remote[i].Dialect()
 	}

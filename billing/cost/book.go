@@ -72,7 +72,6 @@ type Engine struct {
 
 // Tariff is the price of a kilowatt-hour in some hours of the day; without hours in all others.
 type Tariff struct {
-	Name   string  `yaml:"name"`
 	Hours  []int   `yaml:"hours"` // 0 to 23
 	Value  Decimal `yaml:"value"`
 	Source string  `yaml:"source"`
@@ -201,7 +200,7 @@ func (e Engine) check(place string, names, models map[string]bool) error {
 			return err
 		}
 		if f.figure.Value.Cmp(big.NewRat(f.least, 1)) < 0 || f.most > 0 && f.figure.Value.Cmp(big.NewRat(f.most, 1)) > 0 {
-			return invalid(place+"."+f.name, fault.Say("cost.range", f.least, f.most))
+			return invalid(place+"."+f.name, fault.Say("value.whole_range", f.least, f.most))
 		}
 	}
 	if e.PurchasePrice != nil && e.MachineHour != nil {

@@ -33,9 +33,9 @@ engines:
     output_tokens_second: {value: 1000, source: "sluice bench", date: 2026-01-20}
     slo_total_ms: {value: 2000, source: "contract 9", date: 2026-01-01}
     power:
-      - {name: peak, hours: [10, 11, 14, 15, 16, 17], value: 1.2, source: "tariff 2026-1", date: 2025-12-20}
-      - {name: valley, hours: [0, 1, 2, 3, 4, 5, 6, 7], value: 0.3, source: "tariff 2026-1", date: 2025-12-20}
-      - {name: flat, value: 0.7, source: "tariff 2026-1", date: 2025-12-20}
+      - {hours: [10, 11, 14, 15, 16, 17], value: 1.2, source: "tariff 2026-1", date: 2025-12-20}
+      - {hours: [0, 1, 2, 3, 4, 5, 6, 7], value: 0.3, source: "tariff 2026-1", date: 2025-12-20}
+      - {value: 0.7, source: "tariff 2026-1", date: 2025-12-20}
 `
 
 func book(t *testing.T, doc string) *Book {
@@ -286,7 +286,7 @@ func TestParse(t *testing.T) {
 		"idle_watts":                       "idle_wats",
 		"    pue:":                         "    machine_hour: {value: 1, source: contract, date: 2026-01-01}\n    pue:",
 		"hours: [0, 1,":                    "hours: [10, 1,",
-		"      - {name: flat":              "      - {name: flat, hours: [8]",
+		"      - {value: 0.7":              "      - {hours: [8], value: 0.7",
 		"[10, 11,":                         "[24, 11,",
 	} {
 		doc := strings.Replace(owned, old, wrong, 1)

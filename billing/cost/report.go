@@ -98,15 +98,20 @@ func (b *Book) Of(e Engine, u Usage, from, until, monthEnd time.Time) (Costs, er
 	c.rates(hours)
 	for _, s := range u.Energy {
 		c.Microjoules += s.Microjoules
-		switch {
-		case s.Method == "" || s.Method == c.EnergyMethod:
-		case c.EnergyMethod == "":
-			c.EnergyMethod = s.Method
-		default:
-			c.EnergyMethod = "mixed"
-		}
+		c.EnergyMethod = MergeMethods(c.EnergyMethod, s.Method)
 	}
 	return c, nil
+}
+
+// MergeMethods returns how a sum of two parts is known: as both are, or mixed. Of a part with "" nothing is known, and the other one counts.
+func MergeMethods(a, b string) string {
+	switch {
+	case b == "" || a == b:
+		return a
+	case a == "":
+		return b
+	}
+	return "mixed"
 }
 
 // hardware is what machines cost that are owned, or rented.
@@ -172,12 +177,7 @@ func (b *Book) powerOfRequests(e Engine, energy []Energy) Line {
 				continue
 			}
 		}
-		switch basis {
-		case "", method:
-			basis = method
-		default:
-			basis = "mixed"
-		}
+		basis = MergeMethods(basis, method)
 		sum.Add(sum, kWh.Mul(kWh, tariff.Value.Rat))
 	}
 	if e.PUE != nil {

@@ -99,7 +99,7 @@ type fleetRun struct {
 	next int // of round robin
 }
 
-// preferring chooses by a preference; nil is by least work.
+// by chooses by a preference; nil is by least work.
 func by(p *pool.Preference) func(*fleetRun, []uint64, uint64) *pool.Instance {
 	return func(f *fleetRun, prompt []uint64, conversation uint64) *pool.Instance {
 		i, _, _ := f.Choose("p", pool.Wanted{Model: "m", Fits: all, Prefer: p, Prefix: prompt, Session: conversation})

@@ -415,14 +415,14 @@ func (s *Set) Choose(name string, w Wanted) (*Instance, *engine.Model, Nobody) {
 	if len(able) > 0 {
 		best := s.compare(able, &w, now)
 		w.Trace.compared(able)
-		w.Trace.choose(best.i, best.at, best.score)
+		w.Trace.choose(best.i, best.score)
 		return best.i, best.m, Nobody{}
 	}
 	i, m, none := c.result()
 	if i == nil {
 		none.Away = away(members, &w)
 	}
-	w.Trace.choose(i, -1, Score{})
+	w.Trace.choose(i, Score{})
 	return i, m, none
 }
 

@@ -91,7 +91,7 @@ func (s *Set) compare(all []candidate, w *Wanted, now time.Time) *candidate {
 		c.running, c.weight = c.i.running.Load(), float64(max(1, a.Weight))
 		running, weight = running+float64(c.running), weight+c.weight
 		least = min(least, float64(c.running)/c.weight)
-		if c.cost = float64(a.CostPerMillion); c.cost > 0 && (cheapest == 0 || c.cost < cheapest) {
+		if c.cost = a.CostPerMillion; c.cost > 0 && (cheapest == 0 || c.cost < cheapest) {
 			cheapest = c.cost
 		}
 		if c.energy = a.JoulesPerToken; c.energy > 0 && (leanest == 0 || c.energy < leanest) {

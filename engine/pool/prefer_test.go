@@ -175,8 +175,13 @@ func TestSlowInstances(t *testing.T) {
 	}
 	dear.Begin()
 	dear.Began(2 * time.Second)
+	dear.End(nil)
+	if got, _ := k.prefer(pool.Wanted{Prefer: &p}); got != "i1" {
+		t.Errorf("%s: where all are slow, the one that is expected first", got)
+	}
+	dear.Begin()
 	if got, _ := k.prefer(pool.Wanted{Prefer: &p}); got != "i0" {
-		t.Errorf("%s: where all are slow the other terms decide", got)
+		t.Errorf("%s: where all are slow, the one that is expected first", got)
 	}
 	k.pass(61 * time.Second)
 	if got, _ := k.prefer(pool.Wanted{Prefer: &p}); got != "i0" {

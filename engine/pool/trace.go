@@ -1,5 +1,7 @@
 package pool
 
+import "slices"
+
 // Verdict is what a choice made of an instance.
 type Verdict string
 
@@ -84,15 +86,11 @@ func (t *Trace) reset() {
 }
 
 // choose marks the instance that was chosen; one without room takes the place of the last.
-func (t *Trace) choose(i *Instance, at int, score Score) {
+func (t *Trace) choose(i *Instance, score Score) {
 	if t == nil || i == nil {
 		return
 	}
-	for n := range t.n {
-		if t.all[n].Instance == i.Name {
-			at = n
-		}
-	}
+	at := slices.IndexFunc(t.All(), func(c Considered) bool { return c.Instance == i.Name })
 	if at < 0 {
 		at = len(t.all) - 1
 		t.all[at] = Considered{Instance: i.Name, Place: i.Place(), Running: int(i.running.Load())}

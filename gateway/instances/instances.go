@@ -261,18 +261,21 @@ func (r *Registry) put(rows []row) (fresh bool) {
 			r.deps.Log.Error("a registered instance is not used, since the configuration has its place", slog.String("pool", row.Pool), slog.String("instance", row.Name), slog.Any("error", err))
 			continue
 		}
+		s, err := row.spec()
 		o, kept := before[at]
 		if !kept || o.spec != row.Spec {
-			e, err := r.openRow(row)
+			if err == nil {
+				o.engine, err = r.openSpec(s)
+			}
 			if err != nil { // a configuration that lists less than another replica's
 				r.deps.Log.Error("a registered instance cannot be used here", slog.String("pool", row.Pool), slog.String("instance", row.Name), slog.Any("error", err))
 				continue
 			}
-			o, fresh = opened{row.Spec, e}, true
+			o.spec, fresh = row.Spec, true
 		}
 		r.open[at] = o
 		members[row.Pool] = append(members[row.Pool], pool.Member{
-			Name: row.Name, Kind: pool.KindRemote, Profile: row.profile(), Engine: o.engine, Attributes: row.placed(),
+			Name: row.Name, Kind: pool.KindRemote, Profile: s.Dialect, Engine: o.engine, Attributes: s.Attributes,
 		})
 	}
 	r.retire(before)
@@ -316,14 +319,6 @@ func (r *Registry) closeIdle() {
 		}
 		return true
 	})
-}
-
-func (r *Registry) openRow(row row) (engine.Engine, error) {
-	s, err := row.spec()
-	if err != nil {
-		return nil, err
-	}
-	return r.openSpec(s)
 }
 
 func (r *Registry) openSpec(s Spec) (engine.Engine, error) {

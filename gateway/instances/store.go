@@ -37,6 +37,7 @@ func columns() []string {
 // ofConfiguration is the weight of a row that leaves it to the configuration.
 const ofConfiguration = -1
 
+// spec is what the row says; its attributes have the place, which is no column.
 func (r row) spec() (Spec, error) {
 	s := Spec{Pool: r.Pool, Name: r.Name, Attributes: r.attributes()}
 	if err := json.Unmarshal([]byte(r.Spec), &s); err != nil {
@@ -44,17 +45,6 @@ func (r row) spec() (Spec, error) {
 	}
 	s.Attributes.Place = s.Place
 	return s, nil
-}
-
-// placed is attributes with the place, which is no column.
-func (r row) placed() pool.Attributes {
-	s, _ := r.spec() // one that cannot be read is not opened
-	return s.Attributes
-}
-
-func (r row) profile() string {
-	s, _ := r.spec()
-	return s.Dialect
 }
 
 func (r row) attributes() pool.Attributes {

@@ -17,21 +17,21 @@ type Explanation struct {
 
 // Why an instance does not fit, in a word that records have.
 const (
+	WhyModel   = "model"   // it does something else, or is for other tenants
+	WhyPlace   = "place"   // the data may not go there
 	whyWeights = "weights" // they are not those of the version
-	whyUse     = "model"   // it does something else, or is for other tenants
-	whyPlace   = "place"   // the data may not go there
 )
 
 // Explain says where a request of a tenant would go whose data may go where allows says. It asks no engine and counts nothing. Errors: CodeModelNotFound, and
 // CodeEngineUnavailable where routes are not known.
 func (r *Router) Explain(a Ask, tenant string, allows func(pool.Place) bool) (Explanation, error) {
-	trace, why := &pool.Trace{}, whyUse
+	trace, why := &pool.Trace{}, WhyModel
 	a.Trace, a.Why = trace, func() string { return why }
 	a.Fits = func(o pool.Offer) bool {
-		if why = whyUse; !o.Model.Audience.Has(tenant) {
+		if why = WhyModel; !o.Model.Audience.Has(tenant) {
 			return false
 		}
-		why = whyPlace
+		why = WhyPlace
 		return allows(o.Place)
 	}
 	c, err := r.Pick(a)

@@ -97,6 +97,7 @@ const (
 // Validate reports what is wrong with the policy; the message begins with the key.
 func (p *Policy) Validate() error {
 	lists := [][]string{p.Fallbacks.Context, p.Fallbacks.Content, p.Fallbacks.Capacity, p.Fallbacks.Fault}
+	choose := p.Choose.Validate()
 	switch {
 	case p.Model == "" || strings.ContainsAny(p.Model, "@\n\r\t "):
 		return errors.New("model: must be the name of a model, without a version, or *")
@@ -108,8 +109,8 @@ func (p *Policy) Validate() error {
 		return fmt.Errorf("repeat_unknown: must be %s, %s or %s", RepeatOwn, RepeatAll, RepeatNever)
 	case p.AttemptTimeout < 0 || p.HedgeAfter < 0 || p.HedgeTokens < 0:
 		return errors.New("attempt_timeout, hedge_after and hedge_tokens: must not be negative")
-	case p.Choose.Validate() != nil:
-		return p.Choose.Validate()
+	case choose != nil:
+		return choose
 	case p.Model == anyModel && p.Fallbacks.Any():
 		return errors.New("fallbacks: name the model that falls back")
 	}

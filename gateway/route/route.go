@@ -351,7 +351,7 @@ func (r *Router) place(c Choice, tried ...*pool.Instance) (Choice, error) {
 		case changed(v, o.Model):
 			why = whyWeights
 		case !c.ask.Need.Met(*o.Model):
-			why = whyUse
+			why = WhyModel
 		}
 		return why == "" && c.ask.fits(o)
 	}, Why: func() string {

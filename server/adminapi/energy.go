@@ -7,6 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/billing/cost"
 	"github.com/sluice-project/sluice/billing/energy/carbon"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -144,13 +145,7 @@ func (r *EnergyReportRow) add(x EnergyReportRow) {
 	r.Requests, r.UnknownRequests = r.Requests+x.Requests, r.UnknownRequests+x.UnknownRequests
 	r.PromptTokens, r.OutputTokens, r.CostNano = r.PromptTokens+x.PromptTokens, r.OutputTokens+x.OutputTokens, r.CostNano+x.CostNano
 	r.EnergyUj, r.LocationUg = plus(r.EnergyUj, x.EnergyUj), plus(r.LocationUg, x.LocationUg)
-	switch {
-	case x.Method == "" || x.Method == r.Method:
-	case r.Method == "":
-		r.Method = x.Method
-	default:
-		r.Method = "mixed"
-	}
+	r.Method = cost.MergeMethods(r.Method, x.Method)
 }
 
 // plus is the sum of what is known, nil of nothing.

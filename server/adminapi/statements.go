@@ -50,8 +50,11 @@ func (s *Server) GetStatement(c *gin.Context, month MonthPath, params GetStateme
 		return
 	}
 	names := statement.Names{Issuer: key.Origin()}
-	if t, err := s.deps.Identity.FindTenant(c.Request.Context(), x.Tenant); err == nil { // books outlive their tenant
-		names.Tenant = t.Name
+	if format == statement.FOCUS || format == statement.FOCUSLines {
+		if names.Tenant, err = tenantName(s.deps.Identity.FindTenant(c.Request.Context(), x.Tenant)); err != nil {
+			s.Fail(c, err)
+			return
+		}
 	}
 	var file bytes.Buffer
 	if err := statement.Write(&file, format, x, language(c.GetHeader("Accept-Language")), names); err != nil {
@@ -62,6 +65,14 @@ func (s *Server) GetStatement(c *gin.Context, month MonthPath, params GetStateme
 		c.Header("Content-Disposition", `attachment; filename="statement-`+x.Number+`.`+format.Ending()+`"`)
 	}
 	c.Data(http.StatusOK, format.MediaType(), file.Bytes())
+}
+
+// tenantName returns the name of a tenant that was looked for, "" of one that is gone: books outlive their tenant.
+func tenantName(t identity.Tenant, err error) (string, error) {
+	if fault.Is(err, fault.CodeNotFound) {
+		return "", nil
+	}
+	return t.Name, err
 }
 
 // CloseMonth implements POST /billing/statements/{month}/close.

@@ -73,6 +73,12 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 			if keys := op.Security != nil; keys != (dialect == dialectAnthropic) {
 				t.Errorf("%s %s shows its credential otherwise than its dialect", method, path)
 			}
+			if op.RequestBody == nil || slices.Contains([]string{"createModeration", "openPassage", "createFile", "ollamaShow"}, op.OperationID) {
+				continue // no engine is given anything
+			}
+			if op.Parameters.GetByInAndName(openapi3.ParameterInHeader, headerDataGrade) == nil {
+				t.Errorf("%s %s does not say that it takes %s", method, path, headerDataGrade)
+			}
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(want)) {

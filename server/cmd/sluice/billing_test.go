@@ -66,6 +66,13 @@ func TestBillingCommands(t *testing.T) {
 	s.run("report", "sla", "--month", month, "--format", "csv", "--tenant", "*").wants(t, exitOK, "goodput_per_second")
 	s.run("report", "sla").wants(t, exitUsage, "--month")
 	s.run("report", "sla", "--month", month, "--format", "xls").wants(t, exitUsage, "xls")
+	s.run("report", "sla", "--month", month, "--out", file("sla")).wants(t, exitUsage, "--format")
+	s.run("report", "sla", "--month", month, "--out", file("sla.table")).wants(t, exitUsage, "table without --out")
+	s.run("report", "sla", "--month", month, "--format", "table", "--out", file("sla")).wants(t, exitUsage, "table without --out")
+	s.run("report", "sla", "--month", month, "--out", file("sla.JSON")).wants(t, exitOK)
+	if b, err := os.ReadFile(file("sla.JSON")); err != nil || !json.Valid(b) {
+		t.Errorf("%.20q, %v", b, err)
+	}
 
 	s.run("billing", "correct", "--reason", "outage", "--month", before, "--", "-0.0000005").wants(t, exitOK, "corrected by -0.0000005")
 	s.run("billing", "corrections").wants(t, exitOK, "outage", before, "admin")
@@ -106,7 +113,7 @@ func TestBillingCommands(t *testing.T) {
 	}
 	s.run("billing", "statement", "--month", "2026-13", "--format", "csv").wants(t, exitFailed, "month")
 
-	s.run("report", "cost", "--month", month).wants(t, exitFailed, "cost book")
+	s.run("report", "cost", "--month", month).wants(t, exitFailed, "cost book effective in '"+month+"'")
 	costs := `schema: 1
 currency: ` + shown.Currency + `
 effective_from: 2020-01-01T00:00:00Z

@@ -4,8 +4,7 @@ import type { Schema } from '../api/client';
 import type { Language } from '../i18n';
 import { carbon, energy, money } from './format';
 
-export type EnergyRow = Schema['EnergyReportRow'];
-export type CostEngine = Schema['CostEngine'];
+type EnergyRow = Schema['EnergyReportRow'];
 
 /** A bar: what a tenant did in a month. */
 export interface Bar {
@@ -51,7 +50,7 @@ export function barTotal(bars: Bar[]): BarRow | undefined {
   return sum;
 }
 
-export function shown(measure: CostMeasure, value: number, currency: string, language: Language): string {
+function shown(measure: CostMeasure, value: number, currency: string, language: Language): string {
   return measure === 'cost' ? money(value, currency, language) : measure === 'energy' ? energy(value, language) : carbon(value, language);
 }
 

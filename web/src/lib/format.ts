@@ -41,14 +41,14 @@ export function money(nano: number, currency: string, language: Language): strin
 export function energy(microjoules: number, language: Language): string {
   const joules = microjoules / 1e6;
   const [value, unit] = joules < 1000 ? [joules, 'J'] : joules < 3.6e6 ? [joules / 3600, 'Wh'] : [joules / 3.6e6, 'kWh'];
-  return `${new Intl.NumberFormat(tag(language), { maximumSignificantDigits: 4 }).format(value)} ${unit}`;
+  return `${rate(value, language)} ${unit}`;
 }
 
 /** Micrograms of carbon dioxide. */
 export function carbon(micrograms: number, language: Language): string {
   const grams = micrograms / 1e6;
   const [value, unit] = grams < 1000 ? [grams, 'g'] : grams < 1e6 ? [grams / 1000, 'kg'] : [grams / 1e6, 't'];
-  return `${new Intl.NumberFormat(tag(language), { maximumSignificantDigits: 4 }).format(value)} ${unit}`;
+  return `${rate(value, language)} ${unit}`;
 }
 
 /** A rate of work, with the digits that matter. */

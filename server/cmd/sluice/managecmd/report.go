@@ -76,7 +76,7 @@ func (a *app) printCosts(out adminapi.CostComparison) {
 		rates = append(rates, []string{
 			e.Name, strconv.FormatInt(e.Requests, 10), strconv.FormatInt(e.Repeated, 10), strconv.FormatInt(e.Answered, 10), good, strconv.FormatInt(e.PromptTokens+e.CompletionTokens, 10),
 			rate(e.PerMillionNano), rate(e.PerMillionPromptNano), rate(e.PerMillionOutputNano), rate(e.PerAnswerNano), rate(e.PerGoodMillionNano), rate(e.PerGoodAnswerNano),
-			number(e.TokensPerUnit), share(e.Utilisation), share(e.Margin),
+			number(e.TokensPerUnit), percentOf(e.Utilisation, 1), percentOf(e.Margin, 1),
 		})
 		for _, x := range e.Assumptions {
 			assumed = append(assumed, []string{e.Name, x.Name, x.Value, x.Date, x.Source})
@@ -90,7 +90,7 @@ func (a *app) printCosts(out adminapi.CostComparison) {
 		fmt.Fprintln(a.Stdout, a.Say("cli.report_cost.changes", b.Month, b.Book, r.Month, r.Book))
 		changes := [][]string{{"ENGINE", "LINE", "BEFORE", "AFTER", "CHANGE", "OF THE TOTAL BEFORE"}}
 		for _, x := range out.Changes {
-			changes = append(changes, []string{x.Engine, x.Kind, rate(x.BeforeNano), rate(x.AfterNano), rate(x.ChangeNano), share(x.Share)})
+			changes = append(changes, []string{x.Engine, x.Kind, rate(x.BeforeNano), rate(x.AfterNano), rate(x.ChangeNano), percentOf(x.Share, 1)})
 		}
 		cli.PrintColumns(a.Stdout, changes)
 	}
@@ -124,13 +124,6 @@ func rate(nano *int64) string {
 		return "-"
 	}
 	return amount(*nano)
-}
-
-func share(n *float64) string {
-	if n == nil {
-		return "-"
-	}
-	return strconv.FormatFloat(100**n, 'f', 1, 64) + "%"
 }
 
 func (a *app) costBooksCommand(flags *cli.RemoteFlags) *cobra.Command {
@@ -206,7 +199,7 @@ const costExample = `  sluice report declare costs.yaml
       slo_first_token_ms: {value: 800, source: contract 9, date: 2026-01-01}
       slo_total_ms: {value: 20000, source: contract 9, date: 2026-01-01}
       power:
-        - {name: peak, hours: [10, 11, 14, 15, 16, 17], value: 1.2, source: tariff, date: 2025-12-20}
-        - {name: valley, hours: [0, 1, 2, 3, 4, 5, 6, 7], value: 0.3, source: tariff, date: 2025-12-20}
-        - {name: flat, value: 0.7, source: tariff, date: 2025-12-20}
+        - {hours: [10, 11, 14, 15, 16, 17], value: 1.2, source: tariff, date: 2025-12-20}
+        - {hours: [0, 1, 2, 3, 4, 5, 6, 7], value: 0.3, source: tariff, date: 2025-12-20}
+        - {value: 0.7, source: tariff, date: 2025-12-20}
 `

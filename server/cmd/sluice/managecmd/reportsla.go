@@ -1,8 +1,8 @@
 package managecmd
 
 import (
-	"encoding/json"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -26,36 +26,26 @@ func (a *app) reportSLACommand(flags *cli.RemoteFlags) *cobra.Command {
 			if month == "" {
 				return cli.Misuse("cli.report_sla.no_month")
 			}
-			if format == "" {
+			switch {
+			case format != "":
+			case out == "":
+				format = "table"
+			default:
 				format = strings.TrimPrefix(strings.ToLower(filepath.Ext(out)), ".")
 			}
-			if format == "" {
-				format = "table"
+			path := "/sla" + cli.Query("month", month, "tenant", tenant, "model", model, "class", class)
+			if format == "table" && out == "" {
+				var r sla.Report
+				if err := a.Ask(cmd.Context(), *flags, http.MethodGet, path, nil, &r); err != nil {
+					return err
+				}
+				a.printSLA(r)
+				return nil
 			}
-			if !slices.Contains([]string{"table", "csv", "json", "md", "pdf", "docx"}, format) {
+			if !slices.Contains([]string{"csv", "json", "md", "pdf", "docx"}, format) {
 				return cli.Misuse("cli.report_sla.no_format", format)
 			}
-			asked := format
-			if format == "table" {
-				asked = "json"
-			}
-			path := "/sla" + cli.Query("month", month, "tenant", tenant, "model", model, "class", class, "format", asked)
-			if format != "table" {
-				return a.download(cmd.Context(), *flags, path, out)
-			}
-			remote, err := a.Login(cmd.Context(), *flags)
-			if err != nil {
-				return err
-			}
-			content, err := remote.Fetch(cmd.Context(), path)
-			if err != nil {
-				return err
-			}
-			var r sla.Report
-			if err := json.Unmarshal(content, &r); err != nil {
-				return fmt.Errorf("read the report: %w", err)
-			}
-			return a.printSLA(r)
+			return a.download(cmd.Context(), *flags, path+"&format="+format, out)
 		},
 	}
 	f := cmd.Flags()
@@ -69,7 +59,7 @@ func (a *app) reportSLACommand(flags *cli.RemoteFlags) *cobra.Command {
 }
 
 // printSLA prints a row for each line and one for the total. What is not known is a dash.
-func (a *app) printSLA(r sla.Report) error {
+func (a *app) printSLA(r sla.Report) {
 	at := func(t time.Time) string { return t.Format("2006-01-02 15:04Z07:00") }
 	fmt.Fprintln(a.Stdout, a.Say("cli.report_sla.head", at(r.From), at(r.To), r.HoursWithTraffic, r.HoursOver, at(r.BudgetFrom)))
 	rows := [][]string{{
@@ -105,9 +95,9 @@ func (a *app) printSLA(r sla.Report) error {
 		rows = append(rows, append(row, jitter))
 	}
 	cli.PrintColumns(a.Stdout, rows)
-	return nil
 }
 
+// percentOf writes a share with some digits behind the point, or that it is not known.
 func percentOf(share *float64, digits int) string {
 	if share == nil {
 		return "-"

@@ -3,7 +3,6 @@ package managecmd
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"text/tabwriter"
 
@@ -22,48 +21,33 @@ func (a *app) routeCommand() *cobra.Command {
 }
 
 func (a *app) explainRouteCommand(flags *cli.RemoteFlags) *cobra.Command {
-	q := map[string]*string{}
+	var model, grade, tenant, session, use string
 	cmd := &cobra.Command{
 		Use: "explain", Short: cli.Both("cli.route_explain.short"), Long: cli.Both("cli.route_explain.long"), Args: cli.Exactly(0),
 		Example: "  sluice route explain --model chat --grade L3",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ask := url.Values{}
-			for name, value := range q {
-				if *value != "" {
-					ask.Set(name, *value)
-				}
-			}
-			if ask.Get("model") == "" {
+			if model == "" {
 				return cli.Misuse("cli.route_explain.no_model")
 			}
 			var out adminapi.RouteExplanation
-			if err := a.Ask(cmd.Context(), *flags, http.MethodGet, "/route/explain?"+ask.Encode(), nil, &out); err != nil {
+			path := "/route/explain" + cli.Query("model", model, "grade", grade, "tenant", tenant, "session", session, "use", use)
+			if err := a.Ask(cmd.Context(), *flags, http.MethodGet, path, nil, &out); err != nil {
 				return err
 			}
 			return a.printExplanation(&out)
 		},
 	}
-	for _, f := range []struct {
-		name string
-		text string
-	}{
-		{"model", cli.Both("cli.route_explain.model")},
-		{"grade", cli.Both("cli.route_explain.grade")},
-		{"tenant", cli.Both("cli.route_explain.tenant")},
-		{"session", cli.Both("cli.route_explain.session")},
-		{"use", cli.Both("cli.route_explain.use")},
-	} {
-		q[f.name] = cmd.Flags().String(f.name, "", f.text)
-	}
+	f := cmd.Flags()
+	f.StringVar(&model, "model", "", cli.Both("cli.route_explain.model"))
+	f.StringVar(&grade, "grade", "", cli.Both("cli.route_explain.grade"))
+	f.StringVar(&tenant, "tenant", "", cli.Both("cli.route_explain.tenant"))
+	f.StringVar(&session, "session", "", cli.Both("cli.route_explain.session"))
+	f.StringVar(&use, "use", "", cli.Both("cli.route_explain.use"))
 	return cmd
 }
 
 func (a *app) printExplanation(out *adminapi.RouteExplanation) error {
-	places := strings.Join(out.Places, ", ")
-	if places == "" {
-		places = "-"
-	}
-	fmt.Fprintln(a.Stdout, a.Say("cli.route_explain.head", out.Model+"@"+out.Version, out.Pool, orDash(valueOr(out.Grade)), places, orDash(valueOr(out.Chosen))))
+	fmt.Fprintln(a.Stdout, a.Say("cli.route_explain.head", out.Model+"@"+out.Version, out.Pool, orDash(valueOr(out.Grade)), orDash(strings.Join(out.Places, ", ")), orDash(valueOr(out.Chosen))))
 	w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "INSTANCE\tPLACE\tVERDICT\tWHY\tRUNNING\tSUM\tLOAD\tPREFIX\tCOST\tENERGY\tSESSION")
 	for _, x := range out.Instances {
