@@ -119,6 +119,11 @@ func TestAccessExplained(t *testing.T) {
 	if out := explain(url.Values{"principal": {key(map[string]any{"networks": []string{"10.1.0.0/16"}}).id}, "act": {"inference.generate"}}); !out.Allowed || !demands(out, "network", "10.1.0.0/16") {
 		t.Errorf("%+v", out)
 	}
+	for _, x := range explain(url.Values{"principal": {"there-developer"}, "tenant": {"bank"}, "in": {"demo"}, "act": {"inference.generate"}, "model": {"scripted"}}).Checks {
+		if x.Check == "policy" {
+			t.Error("what another tenant's policy allows is told")
+		}
+	}
 	// Who grants it is told where nobody's role does.
 	for _, x := range explain(url.Values{"principal": {"here-developer"}, "act": {"createUser"}}).Checks {
 		if x.Check == "roles" && strings.Join(x.Roles, " ") != "platform_admin security_admin" {

@@ -67,11 +67,15 @@ func (s *Server) explainAccess(c *gin.Context, q ExplainAccessParams) (out Acces
 			check(x.Name, x.Err, x.Roles...)
 		}
 	}
-	if op.id != "" {
+	m := deref(q.Model)
+	if m != "" {
+		check("models", allowed(m, p.MayUse(m)))
+	}
+	// What is the other tenant's is told of those alone who may act there.
+	if op.id != "" && out.Allowed {
 		check("tenant", s.requireOpen(op, in))
 	}
-	if m := deref(q.Model); m != "" {
-		check("models", allowed(m, p.MayUse(m)))
+	if m != "" && out.Allowed {
 		check("policy", allowed(m, slices.Contains(s.deps.Guard.Models(c.Request.Context(), in, p.Project, []string{m}), m)))
 	}
 	if len(account.Networks) > 0 {
