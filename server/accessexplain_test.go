@@ -124,6 +124,16 @@ func TestAccessExplained(t *testing.T) {
 			t.Error("what another tenant's policy allows is told")
 		}
 	}
+	var once adminapi.User
+	in.admin(http.MethodPost, "/users", map[string]any{"name": "new", "password": longPassword, "roles": []string{"developer"}, "must_change_password": true}, &once)
+	for act, want := range map[string]string{"changePassword": "", "getMe": "", "listKeys": "account password_change_required"} {
+		if got := first(explain(url.Values{"principal": {once.Id}, "act": {act}})); got != want {
+			t.Errorf("%s of one who has to change his password: %q, want %q", act, got, want)
+		}
+	}
+	if got := first(explain(url.Values{"principal": {"here-platform_admin"}, "act": {"createUser"}, "in": {"nowhere"}})); got != "tenant not_found" {
+		t.Errorf("in a tenant that is not there: %q", got)
+	}
 	// Who grants it is told where nobody's role does.
 	for _, x := range explain(url.Values{"principal": {"here-developer"}, "act": {"createUser"}}).Checks {
 		if x.Check == "roles" && strings.Join(x.Roles, " ") != "platform_admin security_admin" {

@@ -25,7 +25,9 @@ func (i *Identity) Account(id string, plane Plane) (Account, error) {
 		return Account{}, err
 	}
 	if u, found := s.users[id]; found {
-		return Account{Principal: i.signedIn(s, u), Refusal: i.refusesPerson(s, u)}, nil
+		p := i.signedIn(s, u)
+		p.Factor = u.confirmedWith // at the provider of whoever has one
+		return Account{Principal: p, Refusal: i.refusesPerson(s, u)}, nil
 	}
 	if e, found := s.services[id]; found {
 		networks := texts(e.networks)

@@ -28,7 +28,10 @@ func (s *Server) explainAccess(c *gin.Context, q ExplainAccessParams) (out Acces
 	if op.id == "" && grants(identity.RoleApplication, op.permission) {
 		plane = identity.DataPlane
 	}
-	account, err := s.deps.Identity.Account(cmp.Or(s.deps.Identity.PersonNamed(q.Principal), q.Principal), plane)
+	account, err := s.deps.Identity.Account(q.Principal, plane)
+	if id := s.deps.Identity.PersonNamed(q.Principal); fault.Is(err, fault.CodeNotFound) && id != "" {
+		account, err = s.deps.Identity.Account(id, plane)
+	}
 	if err == nil && account.Principal.Tenant != tenantOf(c) { // who reads a tenant's people learns of no others
 		err = fault.New(fault.CodeNotFound, fault.Say("thing.user"), q.Principal)
 	}
@@ -58,6 +61,9 @@ func (s *Server) explainAccess(c *gin.Context, q ExplainAccessParams) (out Acces
 		public := fault.Public(err)
 		out.Checks = append(out.Checks, AccessCheck{Check: name, Verdict: AccessDemands, Code: optional(string(public.Code())), Why: optional(public.Message(lang)), Roles: []string{}})
 	}
+	if first := account.Refusal; op.id != "" && (fault.Is(first, fault.CodeChangePassword) || fault.Is(first, fault.CodeEnrolFactor)) {
+		account.Refusal = op.refusesBefore(p)
+	}
 	check("account", account.Refusal)
 	if op.id != "" {
 		check("credential", op.refusesKind(p.Kind))
@@ -71,19 +77,21 @@ func (s *Server) explainAccess(c *gin.Context, q ExplainAccessParams) (out Acces
 	if m != "" {
 		check("models", allowed(m, p.MayUse(m)))
 	}
-	// What is the other tenant's is told of those alone who may act there.
-	if op.id != "" && out.Allowed {
-		check("tenant", s.requireOpen(op, in))
+	// What is another tenant's is told of those alone who may act there, and to those who may read it.
+	tells := out.Allowed && s.deps.Access.Allow(caller(c), access.PolicyRead, in) == nil
+	if tells && in != access.AllTenants {
+		_, err := s.deps.Identity.FindTenant(c.Request.Context(), in)
+		check("tenant", cmp.Or(err, s.requireOpen(op, in)))
 	}
-	if m != "" && out.Allowed {
+	if m != "" && tells {
 		check("policy", allowed(m, slices.Contains(s.deps.Guard.Models(c.Request.Context(), in, p.Project, []string{m}), m)))
 	}
 	if len(account.Networks) > 0 {
 		demand("network", fault.New(fault.CodeKeyNetwork))
 		out.Checks[len(out.Checks)-1].Why = optional(strings.Join(account.Networks, ", "))
 	}
-	if op.stepUp && p.SecondFactor {
-		demand("second_factor", s.deps.Guard.Approvals().RequireFreshSignIn(identity.Principal{SecondFactor: true}))
+	if op.wantsFactor(p) {
+		demand("second_factor", s.deps.Guard.Approvals().RequireFreshSignIn(identity.Principal{SecondFactor: p.SecondFactor}))
 	}
 	duties, err := s.deps.Identity.Duties()
 	if op.secondPerson && duties == identity.DutiesSeparated {

@@ -92,8 +92,7 @@ func (s *Server) chain(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	// Whoever has shown a second factor at his provider shows it again there.
-	if op.stepUp && (principal.SecondFactor || principal.Provider != "" && principal.Factor != "") {
+	if op.wantsFactor(principal) {
 		if err := s.deps.Guard.Approvals().RequireFreshSignIn(principal); err != nil {
 			s.failRecorded(c, op, principal, principal.Tenant, err)
 			return
@@ -129,15 +128,28 @@ func (op operation) refusesKind(kind string) error {
 	return nil
 }
 
+// wantsFactor reports whether the second factor of somebody is to have been shown a short time ago. Whoever has shown one at his provider shows it again there.
+func (op operation) wantsFactor(p identity.Principal) bool {
+	return op.stepUp && (p.SecondFactor || p.Provider != "" && p.Factor != "")
+}
+
+// refusesBefore says what somebody has to do before this.
+func (op operation) refusesBefore(p identity.Principal) error {
+	switch {
+	case p.MustChange && op.id != "getMe" && op.id != "changePassword":
+		return fault.New(fault.CodeChangePassword)
+	case p.MustEnrol && !slices.Contains([]string{"getMe", "changePassword", "startTotp", "confirmTotp", "startWebauthn", "confirmWebauthn"}, op.id):
+		return fault.New(fault.CodeEnrolFactor)
+	}
+	return nil
+}
+
 // mayAct reports whether the caller may do the operation in a tenant, and remembers the tenant; else it has refused.
 func (s *Server) mayAct(c *gin.Context, op operation, p identity.Principal, tenant string) bool {
 	c.Set(keyTenant, tenant)
-	var err error
+	err := op.refusesBefore(p)
 	switch {
-	case p.MustChange && op.id != "getMe" && op.id != "changePassword":
-		err = fault.New(fault.CodeChangePassword)
-	case p.MustEnrol && !slices.Contains([]string{"getMe", "changePassword", "startTotp", "confirmTotp", "startWebauthn", "confirmWebauthn"}, op.id):
-		err = fault.New(fault.CodeEnrolFactor)
+	case err != nil:
 	case p.Kind == identity.KindEmergency && !op.breakGlass:
 		err = fault.New(fault.CodeNotAllowed, cmp.Or(string(op.permission), op.id))
 	case op.permission == "":

@@ -713,7 +713,7 @@ export interface paths {
         };
         /**
          * Whether somebody may do something now, and why
-         * @description Every check that a request of this person, key or service account would pass through at this moment, in order: the first that refuses is what the caller would be told. It asks nothing of an engine, signs nobody in and counts as no use. What only a request can show (limits, budgets, its text, documents) is not judged here. `tenant` and `policy`, which are of the tenant in which it would be done, are asked only if nothing refuses before. The parameter `tenant` is that of the account.
+         * @description Every check that a request of this person, key or service account would pass through at this moment, in order: the first that refuses is what the caller would be told. It asks nothing of an engine, signs nobody in and counts as no use. What only a request can show (limits, budgets, its text, documents) is not judged here. `tenant` and `policy`, which are of the tenant in which it would be done, are asked only if nothing refuses before and whoever asks may read that policy. Operations that may name an organisation are explained for a tenant. The parameter `tenant` is that of the account.
          */
         get: operations["explainAccess"];
         put?: never;
