@@ -337,8 +337,8 @@ func requestedTenant(c *gin.Context, op operation, body []byte) string {
 }
 
 // everyTenant returns where the permission is checked if the operation names an organisation: in all tenants, since it has several. "" if it names none.
-func (o operation) everyTenant(organisation string) string {
-	if !o.organisation || organisation == "" {
+func (op operation) everyTenant(organisation string) string {
+	if !op.organisation || organisation == "" {
 		return ""
 	}
 	return access.AllTenants
