@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -114,6 +115,9 @@ func TestWhatCannotBeOpenedIsNotSwept(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := newService(t, Config{Dir: dir}, db, newHashed())
+	var clock atomic.Int64 // it stands, so that no opening is due again by itself
+	clock.Store(time.Now().UnixMicro())
+	again.now = func() time.Time { return time.UnixMicro(clock.Load()) }
 	var broken atomic.Bool
 	broken.Store(true)
 	again.openStore = func(ctx context.Context, cfg segment.Config) (passageStore, error) {
@@ -152,6 +156,7 @@ func TestWhatCannotBeOpenedIsNotSwept(t *testing.T) {
 	wantCode(t, err, fault.CodeCollectionNotFound)
 
 	broken.Store(false)
+	clock.Add(time.Minute.Microseconds())
 	follow(t, again)
 	wantTexts(t, find(t, again, "b", "words"), "some words")
 }
