@@ -180,7 +180,7 @@ func TestHungDevice(t *testing.T) {
 			l := openTest(t, cfg, db, nil, disk)
 			appendN(t, l, 0, 1)
 			stepTimeout := l.wal.Deadline // on a busy machine an honest fsync may take longer than the short deadline below
-			l.wal.Deadline = 2 * time.Second
+			l.wal.Deadline = 200 * time.Millisecond
 			release, entered := durabletest.Hang(disk, op)
 			if _, err := l.Append(t.Context(), recordtest.Sample(1)); !errors.Is(err, wal.ErrSlow) || !fault.Is(err, fault.CodeAuditUnavailable) {
 				t.Fatalf("append on a hung device: %v", err)
@@ -188,7 +188,7 @@ func TestHungDevice(t *testing.T) {
 			<-entered
 			waitFor(t, func() bool { return l.Ready() != nil }) // the log's clock for the device began a little after ours
 			start := time.Now()
-			if _, err := l.Append(t.Context(), recordtest.Sample(2)); !errors.Is(err, wal.ErrSlow) || time.Since(start) > 1500*time.Millisecond {
+			if _, err := l.Append(t.Context(), recordtest.Sample(2)); !errors.Is(err, wal.ErrSlow) || time.Since(start) > 150*time.Millisecond {
 				t.Errorf("second append: %v after %v, want an immediate refusal", err, time.Since(start))
 			}
 			close(release)
@@ -210,7 +210,7 @@ func TestHungDeviceSpools(t *testing.T) {
 	l, first, _ := openDevices(t, db, func(c *Config) { c.Mode = ModeSpool })
 	before := appendN(t, l, 0, 1)
 	stepTimeout := l.wal.Deadline
-	l.wal.Deadline = 2 * time.Second
+	l.wal.Deadline = 200 * time.Millisecond
 	release, _ := durabletest.Hang(first, "sync")
 	var spooled []Receipt
 	for n := range 3 {
@@ -219,7 +219,7 @@ func TestHungDeviceSpools(t *testing.T) {
 		if err != nil || r.Writer != l.spool.Writer {
 			t.Fatalf("append %d on a hung device with a spool: %+v, %v", n, r, err)
 		}
-		if took := time.Since(start); n > 0 && took > 1500*time.Millisecond {
+		if took := time.Since(start); n > 0 && took > 150*time.Millisecond {
 			t.Errorf("append %d took %v although the device was known to hang", n, took)
 		}
 		spooled = append(spooled, r)

@@ -548,7 +548,7 @@ func TestHedgesAreBounded(t *testing.T) {
 	first, second := &broken{}, &broken{}
 	w, _ := pooledWorld(t, first, second, enginetest.NewScripted(nil))
 	w.resilience = route.NewResilience(route.Policy{HedgeAfter: time.Millisecond, AttemptTimeout: 5 * time.Millisecond, HedgeTokens: 1 << 20})
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	r, err := w.Chat(ctx, call("hello"))
 	if err != nil {

@@ -84,7 +84,7 @@ var upstreamFaults = []struct {
 		body, _ := io.ReadAll(r.Body)
 		select {
 		case <-r.Context().Done():
-		case <-time.After(60 * time.Second):
+		case <-time.After(10 * time.Second):
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			f.next.ServeHTTP(w, r)
 		}

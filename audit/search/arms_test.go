@@ -193,7 +193,7 @@ func pruned(t *testing.T, db *gorm.DB, reader *search.Reader) {
 			return err
 		}
 		start := time.Now()
-		if _, err := reader.ArmSums(t.Context(), "ro-1", "stable", 1); err == nil || time.Since(start) > 30*time.Second {
+		if _, err := reader.ArmSums(t.Context(), "ro-1", "stable", 1); err == nil || time.Since(start) > 8*time.Second {
 			t.Errorf("a window was opened while records went: %v", err)
 		}
 		return nil

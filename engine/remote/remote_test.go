@@ -306,8 +306,8 @@ func TestSilence(t *testing.T) {
 // TestSlowConsumerIsNotSilence: the watch rests while the consumer works.
 func TestSlowConsumerIsNotSilence(t *testing.T) {
 	cfg := config(serve(t, &enginetest.Upstream{Engine: enginetest.NewScripted(nil)}))
-	cfg.FirstByteTimeout, cfg.IdleTimeout = 20*time.Second, 400*time.Millisecond
-	timer := time.After(time.Second)
+	cfg.FirstByteTimeout, cfg.IdleTimeout = 2*time.Second, 60*time.Millisecond
+	timer := time.After(150 * time.Millisecond)
 	waited := false
 	for _, err := range enginetest.Ask(t.Context(), open(t, cfg), &engine.Request{Model: "chat", Prompt: "abcdefghi", Logprobs: -1}) {
 		if err != nil {
@@ -460,7 +460,7 @@ func TestCancelReachesTheUpstream(t *testing.T) {
 	if !errors.Is(last, context.Canceled) {
 		t.Errorf("got %v", last)
 	}
-	deadline, look := time.After(60*time.Second), time.NewTicker(time.Millisecond)
+	deadline, look := time.After(10*time.Second), time.NewTicker(time.Millisecond)
 	defer look.Stop()
 	for up.Aborted() == 0 { // it waits for the next step, or for the caller to leave
 		select {

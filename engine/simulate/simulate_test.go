@@ -361,7 +361,7 @@ func TestStalledReader(t *testing.T) {
 		s.ServeHTTP(&stalled{httptest.NewRecorder(), reached, release}, slow)
 	}()
 	<-reached
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	func() {
 		defer func() {

@@ -623,7 +623,7 @@ func TestStops(t *testing.T) {
 		t.Errorf("a foreign batch: %v, %v", err, x.halt.Err())
 	}
 	s.stopWork(id)
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if err := s.work(ctx, x); !errors.Is(err, errHalted) {
 		t.Errorf("%v", err)
@@ -645,7 +645,7 @@ func TestWaitingEndsWithTheLease(t *testing.T) {
 	go func() { done <- s.askLines(ctx, x.halt, x) }()
 	select {
 	case <-done:
-	case <-time.After(60 * time.Second):
+	case <-time.After(10 * time.Second):
 		t.Error("the line still waits")
 	}
 }

@@ -290,12 +290,12 @@ func TestRevocationReachesRunningReplica(t *testing.T) {
 		}
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
-		deadline := time.After(30 * time.Second)
+		deadline := time.After(2 * time.Second)
 		for !fault.Is(func() error { _, err := b.Authenticate(ctx, DataPlane, credential, "198.51.100.7"); return err }(), fault.CodeExpiredKey) {
 			select {
 			case <-tick.C:
 			case <-deadline:
-				t.Fatal("the revocation was not seen for 30 seconds")
+				t.Fatal("the revocation was not seen within 2 seconds")
 			}
 		}
 		cancel()

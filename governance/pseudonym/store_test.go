@@ -759,7 +759,7 @@ func TestSlowKeyHoldsNobodyUp(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-			case <-time.After(60 * time.Second):
+			case <-time.After(10 * time.Second):
 				t.Error("somebody who needs no key waits")
 			}
 			close(resume)

@@ -380,7 +380,7 @@ func TestAdapterMemoryReturns(t *testing.T) {
 		step(a)
 	}
 	step(nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for range packed {
 		runtime.GC()

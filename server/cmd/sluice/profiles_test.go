@@ -96,7 +96,7 @@ func simulators(t *testing.T, n int, args ...string) []string {
 			t.Errorf("simulate: %v", err)
 		}
 	})
-	deadline := time.After(60 * time.Second)
+	deadline := time.After(10 * time.Second)
 	for {
 		if found := regexp.MustCompile(`http://\S+`).FindAllString(out.String(), -1); len(found) == n {
 			return found
